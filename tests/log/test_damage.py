@@ -11,23 +11,31 @@ import pytest
 from goqueue.base.errors import DamagedRange
 from goqueue.format.batch import assemble, read_header
 from goqueue.format.records import NewRecord, build
+from goqueue.log.appending import RollRule
 from goqueue.log.disk import Disk
+from goqueue.log.mending import is_damaged
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import NeedsVerification
-from goqueue.sim.disk import SimDisk
+from goqueue.log.recovery import Recovered, open_log
+from goqueue.sim.disk import PowerCut, SimDisk
 from tests.format import by_hand
 from tests.log.logs import (
     DAMAGED,
     DIRECTORY,
+    HOUR_MS,
     MISSING,
     append,
     batch,
     batch_starts,
+    compact_all,
+    compacted,
     fill,
     flip,
+    home,
     look,
     open_at,
     overwrite,
+    seal,
     stop,
     survey,
     sync,
@@ -532,3 +540,32 @@ def test_a_malformed_batch_does_not_spoil_looking_up_times(disk: Disk) -> None:
     append(log, by_hand.batch(b"\x7f" * 50, 1))
     append(log, batch("next", time=2_000))
     assert log.offset_at_time(900) == (1, 2_000)
+
+
+def test_a_lost_first_file_of_a_compacted_log_is_not_forgotten_by_a_start_that_is_interrupted() -> None:
+    """At any step: an empty file without a seal is what compaction leaves where nothing survived."""
+    crash_at, is_over = 0, False
+    while not is_over:
+        disk = SimDisk()
+        log, _ = replicated(disk)
+        fill(log, 60, keys=["a", "b", "c", *map(str, range(57))])
+        sync(log)
+        seal(log)
+        compact_all(log, compacted(segment_bytes=600))
+        seal(log)
+        log.close()
+        disk.remove(log.segments[0].path(".log"))
+        disk = disk.crash("kept")
+        disk.crash_at = disk.steps + crash_at
+        try:
+            replicated(disk)
+            is_over = True
+        except PowerCut:
+            crash_at += 1
+        log, _ = replicated(disk.crash("kept"))
+        assert is_damaged(log) and log.start_offset == 0, crash_at
+    assert crash_at > 3
+
+
+def replicated(disk: SimDisk) -> tuple[PartitionLog, Recovered]:
+    return open_log(home(disk), RollRule(600, 168 * HOUR_MS), "", True)

@@ -23,7 +23,7 @@ from goqueue.log.appending import RollRule
 from goqueue.log.checkpoint import Meta, SegmentCheckpoint, read_checkpoint
 from goqueue.log.crc_json import decode_crc_json
 from goqueue.log.epoch_history import Epochs, EpochStart, cut_tail, with_batches
-from goqueue.log.home import SegmentHome, refused_when_full
+from goqueue.log.home import SegmentHome, refused_when_full, unless_full
 from goqueue.log.jobs import sync_path
 from goqueue.log.notes import META_FILE, LogNotes
 from goqueue.log.partition_log import PartitionLog
@@ -327,10 +327,16 @@ class _Recovery:
         start, is_known = self._meta.start_offset, self._others_have_it and not self._meta_lost
         if not is_known or not segments or segments[0].base_offset <= start:
             return
-        first, head = segments[0], Segment.create(self._home, start)
+        first, head = segments[0], Segment.rewritten(self._home, start)
         head.next_offset, head.first_timestamp = first.base_offset, first.first_timestamp
         head.max_timestamp = first.first_timestamp  # or it would be the first to go
         head.quarantine([DamagedRegion(0, 0, start, first.base_offset)])
+        # Sealed before it has its name: without that an empty file is what compaction leaves.
+        head.may_skip = start < self._meta.gaps_to
+        with unless_full():
+            head.seal = head.write_seal()
+        self._disk.rename(head.path(".log.compact"), head.path(".log"))
+        self._disk.sync_dir(self._home.directory)
         segments.insert(0, head)
 
     def _note_missing(self, segments: list[Segment], segment: Segment) -> None:
