@@ -87,6 +87,11 @@ class SegmentContents:
         """Whether its batches are whole and stand where they should. Blocks."""
         return is_in_order(file, self.length, self.base_offset, self.may_skip)
 
+    @property
+    def may_be_misplaced(self) -> bool:
+        """Where offsets may be missing, one that is wrong looks like a gap, and what follows it like damage."""
+        return self.may_skip and any(region.end > region.position for region in self.damage)
+
     def lost_regions(self) -> tuple[DamagedRegion, ...]:
         """What is to come from somebody else: of a segment that differs all of it, since nothing says which batch."""
         whole = DamagedRegion(0, self.length, self.base_offset, self.next_offset)

@@ -263,10 +263,8 @@ class Segment(SegmentContents):
     def _look_outside_batches(self) -> None:
         """No CRC of a batch covers its epoch, nor its offset. Who asks gets it; how it was another replica knows."""
         if self.damage or not self.length:
-            # Where offsets may be missing, one that is wrong looks like a gap, and what follows it like the damage.
-            self.differs = self.may_skip and any(region.end > region.position for region in self.damage)
-            return
-        if self.seal is not None and self.seal.crc >= 0:
+            self.differs = self.may_be_misplaced
+        elif self.seal is not None and self.seal.crc >= 0:
             self.differs = checksum(self.file(), self.length) != self.seal.crc
         else:
             self.differs = not self.is_in_order(self.file())
