@@ -23,7 +23,7 @@ from goqueue.log.mending import is_damaged
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.segment import Seal, Segment
 from goqueue.service.storage import Storage
-from goqueue.sim.disk import CrashMode, SimDisk
+from goqueue.sim.disk import CrashMode, SimDisk, SimFile
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 
 SMALL = {"segment.bytes": 4_096}
@@ -227,6 +227,59 @@ def test_a_leader_that_is_damaged_hands_over_and_comes_back(monkeypatch: pytest.
         assert nodes.brokers[0].node.storage_stats.segments_mended == 1
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_what_the_disk_cannot_give_back_is_fetched_again(monkeypatch: pytest.MonkeyPatch, node: int) -> None:
+    """A bad sector is an error of every read, and no wrong bytes."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        await until(lambda: all(one.seal for one in log_of(nodes, node, at).segments[:-1]))
+        before = log_of(nodes, node, at).home.stats.segments_mended
+        spoil(monkeypatch, nodes._disks[node], files(nodes._disks[node], at)[1])
+        if node == 0:  # a reader meets it
+            for offset in range(60):
+                assert await patiently(lambda: first_at(nodes, at, offset)) == f"{offset:04d}" * 50  # noqa: B023
+        else:
+            await nodes.run_at(node, nodes.brokers[node].scrubber.scrub_all())
+        await until(lambda: log_of(nodes, node, at).home.stats.segments_mended > before, 120)
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_nor_does_it_hold_up_who_fetches_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the leader's log, if nobody else has it: other logs, and other shards."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        await until(lambda: all(one.seal for one in log_of(nodes, 0, at).segments[:-1]))
+        for node in (1, 2):
+            nodes.kill(node, "kept")
+            nodes._disks[node] = SimDisk()
+        image = nodes.any.metadata.image
+        await until(lambda: all(image.shard(shard).in_sync == (0,) for shard in image.shards()))
+        spoil(monkeypatch, nodes._disks[0], files(nodes._disks[0], at)[1])
+        await nodes.start(1)
+        others = [shard for shard in image.shards() if shard != shard_of(nodes, at)]
+        await until(lambda: all(1 in image.shard(shard).in_sync for shard in others), 60)
+        other = next(one for number in range(6) if shard_of(nodes, one := TopicPartition("t", number)) in others)
+        async with asyncio.timeout(5):
+            await publish(nodes, other, 61, 20)
+
+    run_nodes(story, monkeypatch)
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, disk: SimDisk, path: str) -> None:
+    inode, read = disk._names[path], SimFile.read
+
+    def read_or_fail(self: SimFile, position: int, size: int) -> bytes:
+        if self._inode is inode and position <= 2_000 < position + size:
+            raise OSError(errno.EIO, "a bad sector")
+        return read(self, position, size)
+
+    monkeypatch.setattr(SimFile, "read", read_or_fail)
 
 
 def test_nobody_is_told_of_damage_that_another_replica_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:

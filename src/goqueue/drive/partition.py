@@ -250,11 +250,11 @@ class Partition(PartitionMarks):
         except NeedsVerification:
             # Damaged while the node was down. Rolled, the segment can be verified and fenced whole.
             self.log.roll()
-        except DamagedRange as damage:
+        except (DamagedRange, OSError) as damage:
             raise self._damaged(damage) from None
         try:
             return await self._read_off_loop(offset, bytes_max, limit, first_max)
-        except DamagedRange as damage:
+        except (DamagedRange, OSError) as damage:
             raise self._damaged(damage) from None
 
     @property
@@ -262,7 +262,7 @@ class Partition(PartitionMarks):
         """This node leads it, and another replica has everything too."""
         return self._leading is not None and self._leading.has_others
 
-    def _damaged(self, damage: DamagedRange) -> GoQueueError:
+    def _damaged(self, damage: DamagedRange | OSError) -> GoQueueError | OSError:
         """What another replica has is not passed over: that one leads in a moment."""
         if not self.others_have_it:
             return damage
@@ -295,7 +295,7 @@ class Partition(PartitionMarks):
             return self.log.read(offset, bytes_max, limit, False, first_max)
         except (WouldBlock, NeedsVerification):
             return None
-        except DamagedRange as damage:
+        except (DamagedRange, OSError) as damage:
             raise self._damaged(damage) from None
 
     def holds_safely(self, producer_id: int) -> bool:

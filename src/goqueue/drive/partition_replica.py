@@ -78,7 +78,7 @@ class PartitionReplica:
             return b""
         except NeedsVerification:
             log.roll()
-        except DamagedRange:
+        except (DamagedRange, OSError):
             self._unreadable = offset
             return b""
         return self.read_tail(offset, bytes_max)

@@ -40,6 +40,8 @@ class Scrubber:
                 try:
                     await self._scrub(partition, segment)
                 except (OSError, GoQueueError) as error:
+                    if isinstance(error, OSError) and segment in partition.log.segments:
+                        partition.log.note_unreadable(segment, error)
                     facts = {"segment": segment.path(".log"), "error": str(error)}
                     logger.error("a segment cannot be read", extra=facts)
 

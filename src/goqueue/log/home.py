@@ -24,6 +24,8 @@ NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _LOOKED_AT: Final = 16
 # The system is busy: nothing is wrong with what is on disk, and the same may work in a moment.
 NO_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+# The disk cannot give back what was written.
+UNREADABLE: Final = (errno.EIO, errno.EBADMSG, getattr(errno, "EUCLEAN", errno.EIO))
 
 
 def out_of_resources(why: OSError) -> OutOfResources:

@@ -78,8 +78,9 @@ class SealJob(msgspec.Struct):
 
     def run(self) -> None:
         self.log.notes.write_changed()
-        if self.segment.verified and not self.segment.is_in_order(self.segment.file()):
-            self.segment.doubt()  # or the seal would say that it was written like this
+        segment = self.segment
+        if segment.verified and not segment.differs and not segment.is_in_order(segment.file()):
+            segment.doubt()  # or the seal would say that it was written like this
         self.segment.verify()
         file = self.segment.file()
         try:

@@ -7,6 +7,7 @@ threads: the tuple of segments is replaced, never changed.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -18,7 +19,7 @@ from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import strides
 from goqueue.log.appending import LogAppends, RollRule
 from goqueue.log.epoch_history import cut_head
-from goqueue.log.home import NO_RESOURCES, SegmentHome, out_of_resources
+from goqueue.log.home import NO_RESOURCES, UNREADABLE, SegmentHome, out_of_resources
 from goqueue.log.jobs import MetaJob, SealJob, SyncJob, checkpoint_of, sync_path
 from goqueue.log.journal_share import JournalMark, JournalShare
 from goqueue.log.notes import LogNotes
@@ -30,6 +31,8 @@ from goqueue.log.reader import (
     read_of_earlier_run,
 )
 from goqueue.log.segment import Segment
+
+logger = logging.getLogger(__name__)
 
 
 class PartitionLog(LogAppends):
@@ -165,6 +168,7 @@ class PartitionLog(LogAppends):
             except OSError as error:
                 if error.errno in NO_RESOURCES:
                     raise out_of_resources(error) from error
+                self.note_unreadable(segment, error)
                 raise
             if data:
                 self.home.stats.reads += 1
@@ -172,6 +176,13 @@ class PartitionLog(LogAppends):
                 self.bytes_read += len(data)
                 return data
         return b""
+
+    def note_unreadable(self, segment: Segment, why: OSError) -> None:
+        """All of it is to come from another replica: nobody knows how much of it the disk still gives back."""
+        if why.errno in UNREADABLE and not segment.differs:
+            segment.differs = True
+            self.home.stats.damaged_ranges += 1
+            logger.error("a segment cannot be read", extra={"segment": segment.path(".log"), "error": str(why)})
 
     def batches(self, start: Offset) -> Iterator[memoryview]:
         """All whole batches from an offset on, damage left out. Waits for the device."""
