@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from goqueue.base.startup_errors import DataTooNew
+from goqueue.core.replication.follower import LogPlace, parting
 from goqueue.format.batch import read_header
 from goqueue.log.appending import RollRule
 from goqueue.log.crc_json import decode_crc_json, encode_crc_json
@@ -16,7 +17,21 @@ from goqueue.log.partition_log import PartitionLog
 from goqueue.log.recovery import StrayLog, open_log
 from goqueue.log.segment import FORMAT_VERSION
 from goqueue.sim.disk import CrashMode, PowerCut, SimDisk
-from tests.log.logs import DIRECTORY, HOUR_MS, batch, home, open_at, seal, stop, survey, sync, value_at
+from tests.log.logs import (
+    DIRECTORY,
+    HOUR_MS,
+    batch,
+    compact_all,
+    compacted,
+    home,
+    open_at,
+    seal,
+    stop,
+    survey,
+    sync,
+    taken,
+    value_at,
+)
 
 # (epoch, how many messages it wrote)
 LIVES = ((0, 5), (3, 1), (4, 9), (7, 2))
@@ -280,3 +295,22 @@ def test_messages_that_a_power_cut_left_without_a_note_are_taken_only_by_who_has
     sync(log)
     disk.remove(f"{home(disk).directory}/meta.json")
     assert open_log(home(disk), rule, "id-1", others_have_it=True)[0].end_offset == 1, "a sync covered them"
+
+
+def test_who_got_a_compacted_log_knows_a_history_that_parts_in_a_gap() -> None:
+    """Of a leader that wrote on when another had begun already. What that one wrote first is compacted away by now."""
+    leader, _ = open_at(SimDisk(), segment_bytes=200)
+    for epoch, key in ((5, "a"), (5, "b"), (6, "c"), (6, "d"), (6, "c"), (6, "e"), (6, "f")):
+        data = batch("v" * 100, key=key)
+        leader.append(data, read_header(data), epoch, 1_000)
+    sync(leader)
+    seal(leader)
+    compact_all(leader, compacted(segment_bytes=200))
+    late = LogPlace(3, 5)  # a third message of epoch 5
+    assert parting(late, *end_of_epoch(leader.notes.meta.epochs, 5, leader.end_offset)) == (5, 2)
+    follower, _ = open_at(SimDisk())
+    for one in leader.batches(0):
+        taken(follower, bytes(one))
+    assert [read_header(one).base_offset for one in follower.batches(0)] == [0, 1, 3, 4, 5, 6]
+    assert history(follower) == [(5, 0), (6, 2)]
+    assert parting(late, *end_of_epoch(follower.notes.meta.epochs, 5, follower.end_offset)) == (5, 2)

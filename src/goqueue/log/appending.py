@@ -94,9 +94,11 @@ class LogAppends(LogExtent):
 
     def restore(self, batch: Buffer, header: BatchHeader) -> None:
         """Puts back a batch that the end of the log has lost."""
-        if header.base_offset > self.end_offset:
+        reached = self.end_offset
+        if header.base_offset > reached:
             self._note_gap(header)
         self.end_offset = header.base_offset
+        self._begin_epoch_behind(reached, header)
         self.append(batch, header, header.leader_epoch, header.max_timestamp)
 
     def restore_run(self, data: memoryview, headers: Sequence[BatchHeader]) -> int:
@@ -104,8 +106,8 @@ class LogAppends(LogExtent):
         segment and one epoch, by one write. How many these are."""
         if self._failure:
             raise StorageFailed(self._failure)
-        first = headers[0]
-        if first.base_offset > self.end_offset:
+        first, reached = headers[0], self.end_offset
+        if first.base_offset > reached:
             self._note_gap(first)
         self.end_offset = first.base_offset
         segment = self._segment_for_append(first, first.max_timestamp)
@@ -116,14 +118,18 @@ class LogAppends(LogExtent):
             raise self._append_failed(error) from error
         self.end_offset = headers[count - 1].next_offset
         self._dirty = True
-        if first.leader_epoch != self.notes.epoch:
-            self.notes.begin_epoch(first.leader_epoch, first.base_offset)
+        self._begin_epoch_behind(reached, first)
         stats = self.home.stats
         stats.batches_appended += count
         stats.records_appended += sum([one.record_count for one in headers[:count]])
         stats.bytes_appended += size
         self.bytes_written += size
         return count
+
+    def _begin_epoch_behind(self, reached: Offset, header: BatchHeader) -> None:
+        """Where in a gap it began nobody knows any more: what others have there of an older one may not be the same."""
+        if header.leader_epoch != self.notes.epoch:
+            self.notes.begin_epoch(header.leader_epoch, min(reached, header.base_offset))
 
     def _note_gap(self, behind: BatchHeader) -> None:
         """Whoever had the log before has compacted it: offsets are missing on purpose."""
