@@ -15,6 +15,7 @@ from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.records import GroupGone
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.service.copy_targets import STORE
+from goqueue.service.shard_loading import ShardLoading
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 from tests.nodes.test_transactions import read
 
@@ -155,6 +156,70 @@ def test_a_commit_moves_a_view_at_another_node(monkeypatch: pytest.MonkeyPatch) 
         assert [one.stored.offset for one in await take(nodes, group, at, 10)] == [4, 5]
         nodes.brokers[2].positions.heard([GroupGone(group)])
         await until(lambda: nodes.brokers[0].deliveries.find(view) is None)
+
+    run_nodes(story, monkeypatch)
+
+
+async def finish(nodes: Nodes, group: str, at: TopicPartition) -> None:
+    """The group has done all of the partition, and is told so."""
+    taken = await take(nodes, group, at, 4)
+    await nodes.leader_of(at).leasing.ack([one.receipt for one in taken])
+    await until(lambda: stands_at(nodes, group, at) == 4)
+
+
+async def begin_anew(nodes: Nodes, group: str, at: TopicPartition) -> None:
+    await nodes.keeper_of(group).groups.reset_offsets(group, [OffsetCommit(at.topic, at.partition, 0)])
+
+
+def test_a_view_that_is_being_loaded_hears_of_a_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a group is told to have done is behind what its views know, so that a load alone cannot tell."""
+    load = ShardLoading.load
+
+    async def slow(self: ShardLoading, shard: int) -> None:
+        await asyncio.sleep(0.5)
+        await load(self, shard)
+
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 4), nodes.id_at(1, "g")
+        await finish(nodes, group, at)
+        monkeypatch.setattr(ShardLoading, "load", slow)
+        nodes.appoint(nodes.any.node.shard_map.of_partition(at), 2)
+        await asyncio.sleep(0.1)
+        await begin_anew(nodes, group, at)
+        await asyncio.sleep(2)
+        assert [one.stored.offset for one in await take(nodes, group, at, 10)] == [0, 1, 2, 3]
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_group_that_heard_of_acks_has_them_whoever_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 4), nodes.id_at(1, "g")
+        taken = await take(nodes, group, at, 4)
+        with nodes.held_fetches(1):
+            await asyncio.sleep(1)  # those under way end
+            await nodes.brokers[0].leasing.ack([one.receipt for one in taken])
+            await until(lambda: (0, 1, "groups.moved") in nodes.calls)
+            await asyncio.sleep(0.1)
+            nodes.kill(1)  # no replica has it
+        await until(lambda: stands_at(nodes, group, at) == 4)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_view_that_heard_of_a_reset_has_it_whoever_dies(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 4), nodes.id_at(1, "g")
+        await finish(nodes, group, at)
+        with nodes.held_fetches(0):
+            await asyncio.sleep(1)  # those under way end
+            await begin_anew(nodes, group, at)
+            await until(lambda: (1, 0, "views.committed") in nodes.calls)
+            await asyncio.sleep(0.1)
+            nodes.kill(0)  # no replica has it
+        await nodes.until_led()
+        await asyncio.sleep(5)
+        assert [one.stored.offset for one in await take(nodes, group, at, 10)] == [0, 1, 2, 3]
 
     run_nodes(story, monkeypatch)
 

@@ -292,6 +292,10 @@ class Groups:
         commits = [OffsetCommit(at.topic, at.partition, offset) for at, offset in offsets.items()]
         return self._hosts.of(group).tell(lambda groups, now: groups.move(group, commits, now))
 
+    async def wait_durable(self, group: str) -> None:
+        """All that was written of the group so far is safe when it returns."""
+        await self._hosts.of(group).wait_durable()
+
     def lag(self, group: str) -> list[PartitionLag]:
         """Of every partition that the group committed or a member reads; raises if there is no such group.
 

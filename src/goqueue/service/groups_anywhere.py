@@ -202,12 +202,14 @@ class GroupsAnywhere:
         members = frozenset(self._here.member_ids(group)) if is_share else frozenset[str]()
         return GroupFacts(dict(self._here.config(group)), is_share, [], members)
 
-    def _moved(self, places: Sequence[PlaceOffset]) -> None:
+    async def _moved(self, places: Sequence[PlaceOffset]) -> None:
         """Only forward: what comes late was overtaken."""
         for one in places:
             known = self._here.offsets(one.group, [one.at]).get(one.at)
             if known is None or known.offset < one.offset:
                 self._move(one)
+        for group in {one.group for one in places}:
+            await self._here.wait_durable(group)
 
     def _move(self, one: PlaceOffset) -> None:
         self._echo = one

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -40,6 +40,9 @@ class PlaceNews(msgspec.Struct, frozen=True):
     places: list[PlaceOffset]
 
 
+Hear: TypeAlias = Callable[[Sequence[PlaceOffset]], Awaitable[None]]
+
+
 class Outbox:
     """Of one kind of news. They go from the shard `from_shard` says to the one that `to_shard` says."""
 
@@ -49,9 +52,10 @@ class Outbox:
         verb: str,
         from_shard: Callable[[PlaceOffset], int],
         to_shard: Callable[[PlaceOffset], int],
-        hear: Callable[[Sequence[PlaceOffset]], None],
+        hear: Hear,
     ) -> None:
-        """`hear` is what is done with news from others."""
+        """`hear` is what is done with news from others: it returns when that is safe, and raises if it is to be told
+        again."""
         self._elsewhere = elsewhere
         self._verb = verb
         self._from = from_shard
@@ -68,6 +72,10 @@ class Outbox:
             waiting = self._waiting[way] = {}
             self._elsewhere.spawn(self._send(way, waiting))
         waiting[news.group, news.at] = news
+
+    def tells(self, news: PlaceOffset) -> bool:
+        """Whether something was put for the place and is not told yet: what comes after it must not be told before."""
+        return (news.group, news.at) in self._waiting.get((self._from(news), self._to(news)), ())
 
     async def told(self, group: str) -> None:
         """Returns when what was put for a group is told, or cannot be now."""
@@ -86,10 +94,12 @@ class Outbox:
             self._waiting.pop(way, None)
 
     async def _try(self, way: tuple[int, int], waiting: dict[Place, PlaceOffset]) -> bool:
+        for place in [place for place, news in waiting.items() if self._to(news) != way[1]]:
+            self.put(waiting.pop(place))  # the topic is gone, or another one
         told = dict(waiting)
         try:
             if self._elsewhere.is_here(way[1]):
-                self._hear(list(told.values()))
+                await self._hear(list(told.values()))
             else:
                 news = PlaceNews(way[0], self._elsewhere.shards.epoch(way[0]), list(told.values()))
                 await self._elsewhere.ask(way[1], self._verb, news, bool)
@@ -106,5 +116,5 @@ class Outbox:
             self._fence.check(news.shard, news.epoch)
         except FencedEpoch:
             return True  # whoever leads now tells what holds
-        self._hear(news.places)
+        await self._hear(news.places)
         return True

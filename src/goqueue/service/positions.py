@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 from weakref import WeakKeyDictionary
 
+from goqueue.base.errors import NotLoaded
 from goqueue.base.ids import Offset, TopicPartition
 from goqueue.base.priority import NAMES, NORMAL
 from goqueue.core.dead_letter import KEEPER
@@ -217,10 +218,13 @@ class Positions:
     def _forget(self, group: str) -> None:
         self._runner.forget(lambda view: view.group == group)
 
-    def _told(self, places: Sequence[PlaceOffset]) -> None:
-        """A group at another node committed these."""
+    async def _told(self, places: Sequence[PlaceOffset]) -> None:
+        """A group at another node committed these. Views that are being loaded may have been read already."""
+        if not all(self._runner.is_loaded(one.at) for one in places):
+            raise NotLoaded("The queue views are not loaded; try again in a moment.")
         for one in places:
-            self._committed(OffsetCommitted(one.group, one.at.topic, one.at.partition, one.offset, -1, "", -1))
+            self._move(OffsetCommitted(one.group, one.at.topic, one.at.partition, one.offset, -1, "", -1))
+        await self._runner.wait_durable({one.at for one in places})
 
     async def wait_heard(self, records: Sequence[Record]) -> None:
         """What these did to views is durable when it returns. A group that is gone has views anywhere."""
@@ -238,11 +242,17 @@ class Positions:
 
     def _committed(self, record: OffsetCommitted) -> None:
         view = ViewId(record.group, record.topic, record.partition)
-        if self._between is not None and not self._between.is_here(view.at):
-            self._between.committed(record)
-            return
-        if not self._runner.is_loaded(view.at):
-            return  # a load finds what was committed
+        between = self._between
+        if between is None:
+            if self._runner.is_loaded(view.at):
+                self._move(record)  # else a load finds what was committed
+        elif not between.is_here(view.at) or not self._runner.is_loaded(view.at) or between.tells(record):
+            between.committed(record)
+        else:
+            self._move(record)
+
+    def _move(self, record: OffsetCommitted) -> None:
+        view = ViewId(record.group, record.topic, record.partition)
         delivery = self._runner.find(view)
         if delivery is None or self._known.get(delivery) == record.offset:
             return

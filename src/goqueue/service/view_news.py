@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from goqueue.base.errors import GoQueueError
+from goqueue.base.errors import GoQueueError, NotLoaded
 from goqueue.base.ids import TopicPartition
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.records import OffsetCommitted, Record
 from goqueue.service.elsewhere import Elsewhere
 from goqueue.service.groups_anywhere import GroupsAnywhere
-from goqueue.service.place_news import Outbox, PlaceOffset
+from goqueue.service.place_news import Hear, Outbox, PlaceOffset
 
 COMMITTED: Final = "views.committed"
 GONE: Final = "views.gone"
@@ -26,7 +26,7 @@ class ViewNews:
     def __init__(self, elsewhere: Elsewhere, groups: GroupsAnywhere) -> None:
         self._elsewhere = elsewhere
         self._groups = groups
-        self._hear: Callable[[Sequence[PlaceOffset]], None] = lambda _: None
+        self._hear: Hear | None = None
         self._forget: Callable[[str], None] = lambda _: None
         shards = elsewhere.shards
         self._commits = Outbox(
@@ -34,12 +34,17 @@ class ViewNews:
             COMMITTED,
             lambda one: shards.of_id(one.group),
             lambda one: shards.of_partition(one.at),
-            lambda news: self._hear(news),
+            self._heard,
         )
         elsewhere.serve(GONE, str, self._gone)
 
-    def attach(self, hear: Callable[[Sequence[PlaceOffset]], None], forget: Callable[[str], None]) -> None:
+    def attach(self, hear: Hear, forget: Callable[[str], None]) -> None:
         self._hear, self._forget = hear, forget
+
+    async def _heard(self, news: Sequence[PlaceOffset]) -> None:
+        if self._hear is None:
+            raise NotLoaded("The node is starting; try again in a moment.")
+        await self._hear(news)
 
     def is_here(self, at: TopicPartition) -> bool:
         """Whether the views of a partition are at this node."""
@@ -47,9 +52,13 @@ class ViewNews:
 
     def committed(self, record: OffsetCommitted) -> None:
         """Not if it was the view itself that moved the group."""
-        news = PlaceOffset(record.group, TopicPartition(record.topic, record.partition), record.offset)
+        news = _news_of(record)
         if not self._groups.is_echo(news):
             self._commits.put(news)
+
+    def tells(self, record: OffsetCommitted) -> bool:
+        """Whether an earlier commit of the place still has to be told."""
+        return self._commits.tells(_news_of(record))
 
     def wrote(self, records: Sequence[Record]) -> None:
         """The coordinator wrote these: nodes that have views of the groups hear of their settings and members."""
@@ -98,3 +107,7 @@ class ViewNews:
                 return
             except GoQueueError:
                 await asyncio.sleep(_AGAIN_S)
+
+
+def _news_of(record: OffsetCommitted) -> PlaceOffset:
+    return PlaceOffset(record.group, TopicPartition(record.topic, record.partition), record.offset)
