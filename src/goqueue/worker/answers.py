@@ -15,13 +15,13 @@ from typing import Any, Final
 import msgspec
 
 from goqueue.base.limits import TASK_TRACEBACK_CHARS_MAX
-from goqueue.client import AsyncClient, ConnectionFailed, GoQueueClientError, PartlyAnswered
+from goqueue.client import AsyncClient, GoQueueClientError, PartlyAnswered
 from goqueue.client.answer_calls import ack, nack, reject
 from goqueue.client.calls import publish_encoded
 from goqueue.client.messages import encode_message
 from goqueue.worker import plan
 from goqueue.worker.calls import TaskResult
-from goqueue.worker.holds import Holds
+from goqueue.worker.holds import Holds, may_pass
 from goqueue.worker.jobs import Job
 from goqueue.worker.running import HandlerFailed, HandlerReturned, Outcome
 from goqueue.worker.topics import TaskTopics, result_message
@@ -31,7 +31,6 @@ logger = logging.getLogger("goqueue.worker")
 _RESULT_BYTES: Final = 4_000_000  # of one request, about
 _PAUSE_FIRST: Final = 0.05
 _PAUSE_MAX: Final = 2.0
-_PASSING: Final = frozenset({"shutting-down", "not-loaded", "overloaded", "not-leader", "taking-over"})
 
 
 class OutcomeAnswers:
@@ -82,7 +81,7 @@ class OutcomeAnswers:
         await self._store_results([self._result(*one) for one in ends if one[0].options.results])
         done = [job.message.receipt for job, outcome in ends if isinstance(outcome, HandlerReturned)]
         if done:
-            await self._persist(lambda: self._client.perform(ack(done)))
+            await self._persist(lambda left: self._client.perform(ack(left)), done)
         for job, outcome in ended:
             if isinstance(outcome, HandlerFailed):
                 await self._tell_failure(job, outcome)
@@ -91,12 +90,12 @@ class OutcomeAnswers:
         receipts = [job.message.receipt]
         if job.is_last_try(failed):
             logger.error("task %s %s goes to the dead letters: %s", job.call.task, job.call.id, failed.message)
-            await self._persist(lambda: self._client.perform(reject(receipts, reason_of(failed))))
+            await self._persist(lambda left: self._client.perform(reject(left, reason_of(failed))), receipts)
             return
         delay = failed.delay if failed.delay is not None else job.options.delay(job.message.failures + 1)
         text = f"{failed.kind}: {failed.message}"
         logger.warning("task %s %s failed, again in %.1f s: %s", job.call.task, job.call.id, delay, text)
-        await self._persist(lambda: self._client.perform(nack(receipts, round(delay * 1000), text[:1000])))
+        await self._persist(lambda left: self._client.perform(nack(left, round(delay * 1000), text[:1000])), receipts)
 
     def _result(self, job: Job, outcome: Outcome) -> TaskResult:
         ttl = job.options.result_ttl
@@ -120,7 +119,7 @@ class OutcomeAnswers:
             await self._publish_results(batch)
 
     async def _publish_results(self, batch: list[bytes]) -> None:
-        await self._persist(lambda: self._client.perform(publish_encoded(self._topics.results, batch, "all")))
+        await self._persist(lambda _: self._client.perform(publish_encoded(self._topics.results, batch, "all")), ())
 
     # --- workflows --------------------------------------------------------------------------------------
 
@@ -162,18 +161,20 @@ class OutcomeAnswers:
 
     # --- a broker that is away --------------------------------------------------------------------------
 
-    async def _persist(self, tell: Callable[[], Awaitable[object]]) -> None:
-        """Until it is heard. What was refused is said, and left to the lease."""
-        attempt = 0
+    async def _persist(self, tell: Callable[[list[str]], Awaitable[object]], receipts: Sequence[str]) -> None:
+        """Until it is heard, for each of the receipts. What was refused is said, and left to the lease."""
+        attempt, left = 0, list(receipts)
         while True:
             try:
-                await tell()
+                await tell(left)
                 return
             except PartlyAnswered as error:
                 logger.info("%s", error)
-                return
+                left = [receipt for receipt, why in error.failures.items() if may_pass(why)]
+                if not left:
+                    return
             except GoQueueClientError as error:
-                if not (isinstance(error, ConnectionFailed) or error.status == 503 or error.code in _PASSING):
+                if not may_pass(error):
                     logger.log(logging.INFO if error.code == "stale-receipt" else logging.ERROR, "%s", error)
                     return
             attempt += 1

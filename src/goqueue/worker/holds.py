@@ -13,7 +13,14 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-from goqueue.client import AsyncClient, AsyncConsumer, GoQueueClientError, MustJoinAgain, PartlyAnswered
+from goqueue.client import (
+    AsyncClient,
+    AsyncConsumer,
+    ConnectionFailed,
+    GoQueueClientError,
+    MustJoinAgain,
+    PartlyAnswered,
+)
 from goqueue.client.answer_calls import extend
 from goqueue.client.leases import Leased
 
@@ -22,6 +29,32 @@ logger = logging.getLogger("goqueue.worker")
 _POLL_SECONDS: Final = 10.0
 _PAUSE_FIRST: Final = 0.1
 _PAUSE_MAX: Final = 5.0
+# Of one receipt among several there is no status.
+_PASSING: Final = frozenset(
+    {
+        "fenced-epoch",
+        "leader-changed",
+        "not-enough-replicas",
+        "not-leader",
+        "not-loaded",
+        "overloaded",
+        "peer-lost",
+        "peer-out-of-reach",
+        "replicas-timed-out",
+        "session-lost",
+        "shutting-down",
+        "storage-failed",
+        "taking-over",
+        "throttled",
+        "too-few-have-it",
+        "unknown-epoch",
+    }
+)
+
+
+def may_pass(why: GoQueueClientError) -> bool:
+    """Whether the same may go well in a moment: nothing is known of the lease."""
+    return isinstance(why, ConnectionFailed) or why.status == 503 or why.code in _PASSING
 
 
 class _Member:
@@ -123,11 +156,12 @@ class Holds:
 
     async def _renew(self, due: list[str]) -> None:
         now = time.monotonic()
-        lost: set[str] = set()
+        lost, failed = set[str](), set[str]()
         try:
             await self._client.perform(extend(due, round(self._lease * 1000)))
         except PartlyAnswered as error:
-            lost = set(error.failures)
+            failed = {receipt for receipt, why in error.failures.items() if may_pass(why)}
+            lost = set(error.failures) - failed
         except GoQueueClientError as error:
             if error.code != "stale-receipt":
                 logger.warning("could not renew the leases of %d tasks: %s", len(due), error)
@@ -137,7 +171,7 @@ class Holds:
             logger.warning("%d tasks were given to others while they ran here", len(lost))
             await self.answered(list(lost))
         for receipt in due:
-            if receipt in self._renewed:
+            if receipt in self._renewed and receipt not in failed:
                 self._renewed[receipt] = now
 
     async def close(self) -> None:

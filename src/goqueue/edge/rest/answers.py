@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from goqueue.api.answers import AckIn, AnswersOut, NackIn, OutcomeOut, RejectIn, VisibilityIn
 from goqueue.api.messages import ErrorOut
-from goqueue.base.errors import InvalidField
+from goqueue.base.errors import InvalidField, Unavailable
 from goqueue.base.ids import Millis
 from goqueue.base.leases import Outcome
 from goqueue.base.times import parse_duration_ms
@@ -44,26 +44,26 @@ class AnswerRoutes:
     async def ack(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             receipts = _receipts(decode(body, AckIn))
-        return _answer(receipts, await self._leasing.by(caller_of(request)).ack(receipts))
+        return told(receipts, await self._leasing.by(caller_of(request)).ack(receipts))
 
     async def nack(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, NackIn)
         receipts = _receipts(given)
         delay_ms = None if given.delay is None else _duration_ms(given.delay, "delay")
-        return _answer(receipts, await self._leasing.by(caller_of(request)).nack(receipts, delay_ms, given.reason))
+        return told(receipts, await self._leasing.by(caller_of(request)).nack(receipts, delay_ms, given.reason))
 
     async def reject(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, RejectIn)
         receipts = _receipts(given)
-        return _answer(receipts, await self._leasing.by(caller_of(request)).reject(receipts, given.reason))
+        return told(receipts, await self._leasing.by(caller_of(request)).reject(receipts, given.reason))
 
     async def visibility(self, request: Request) -> Response:
         async with self._bodies.read(request) as body:
             given = decode(body, VisibilityIn)
         receipts = _receipts(given)
-        return _answer(
+        return told(
             receipts,
             await self._leasing.by(caller_of(request)).extend(receipts, _duration_ms(given.timeout, "timeout")),
         )
@@ -82,13 +82,14 @@ def _duration_ms(given: int | str, field: str) -> Millis:
     return duration_ms
 
 
-def _answer(receipts: Sequence[str], outcomes: Sequence[Outcome]) -> Response:
-    """200 if all went well, 207 if some did, the problem itself if none did."""
+def told(receipts: Sequence[str], outcomes: Sequence[Outcome]) -> Response:
+    """200 if all went well, 207 if some did, a problem if none did. That of a receipt of which nothing is known comes
+    first, so that nobody takes all of them for over."""
     if outcomes.count(None) == len(outcomes):
         return _all_well(receipts)
     failed = [outcome for outcome in outcomes if outcome is not None]
     if len(failed) == len(outcomes):
-        return problem(failed[0])
+        return problem(next((one for one in failed if isinstance(one, Unavailable)), failed[0]))
     results = [
         OutcomeOut(receipt, True)
         if outcome is None
