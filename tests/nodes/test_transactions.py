@@ -8,14 +8,15 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from goqueue.base.commands import Acks, Fetch, FetchFrom, Isolation, PublishBatch
+from goqueue.base.commands import Acks, Fetch, FetchFrom, InputMessage, Isolation, PublishBatch, PublishMessages
 from goqueue.base.errors import FencedEpoch, NotLoaded, PeerLost
 from goqueue.base.ids import TopicPartition
+from goqueue.base.leases import Take
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.errors import InvalidProducerMapping, InvalidTxnState
 from goqueue.core.txn.questions import MayWrite
-from goqueue.core.txn.records import TxnStage
+from goqueue.core.txn.records import TxnAnswer, TxnStage
 from goqueue.drive.shard_roles import FETCH
 from goqueue.format.batch import read_header, split
 from goqueue.format.records import decode
@@ -261,6 +262,46 @@ def test_a_marker_that_went_with_its_leader_is_written_by_the_next(monkeypatch: 
         await producer.end()
         assert await read(nodes, at) == ["v"]
         assert is_whole(nodes, at)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_message_whose_answer_was_committed_goes_to_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its leader dies before its replicas know that the transaction has it, and its consumer leaves."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("jobs", 6)
+        at, group = nodes.place_at(1, "jobs"), nodes.id_at(2, "g")
+        await nodes.brokers[1].publish.messages(
+            PublishMessages("jobs", [InputMessage(None, b"m", partition=at.partition)])
+        )
+        (taken,) = await nodes.brokers[1].leasing.take(Take(group, [at], "me", 1, 60_000))
+        producer, verbs = Producer(nodes, nodes.id_at(0)), nodes.brokers[0].transactions
+        await producer.init()
+        await verbs.begin(*producer.who)
+        await verbs.add_answers(*producer.who, [TxnAnswer(taken.receipt)])
+        is_decided, may_go_on = asyncio.Event(), asyncio.Event()
+
+        async def wait(by: int, to: int, verb: str) -> None:
+            if verb == PERFORM:
+                is_decided.set()
+                await may_go_on.wait()
+
+        nodes.before_call = wait
+        with nodes.held_fetches(1):
+            await asyncio.sleep(1)  # those under way end
+            ending = asyncio.ensure_future(producer.end())
+            await asyncio.wait([asyncio.ensure_future(is_decided.wait())], timeout=1)
+            nodes.kill(1)
+        await nodes.until_led()
+        leasing = nodes.leader_of(at).leasing
+        leasing.release(group, "me")
+        again = await leasing.take(Take(group, [at], "other", 1, 60_000))
+        may_go_on.set()
+        await asyncio.wait([ending])
+        state = nodes.keeper_of(producer.name).transactions.describe(producer.name)
+        is_committed = ending.exception() is None or state.stage is not TxnStage.ONGOING
+        assert len(again) + is_committed == 1, "either the transaction has it or the other consumer"
 
     run_nodes(story, monkeypatch)
 

@@ -177,13 +177,17 @@ class Leasing:
             if outcome is not None:
                 raise outcome
 
-    def adopt(self, receipts: Sequence[str], owner: str) -> None:
-        """The leases are somebody else's from now on and nobody can take them away; the receipts stay good."""
+    async def adopt(self, receipts: Sequence[str], owner: str) -> None:
+        """The leases are somebody else's from now on and nobody can take them away, whoever leads; the receipts stay
+        good. Raises for the first that no longer names a live lease."""
+        self.check(receipts)
         until_ms = self._clock.now_ms() + LEASE_MS_MAX
-        for named in sort_receipts(self._runner, receipts, [None] * len(receipts))[0]:
+        found, places = sort_receipts(self._runner, receipts, [None] * len(receipts))
+        for named in found:
             self._runner.write(named.delivery, named.delivery.adopt(named.offsets, owner, until_ms))
             for before in named.owners:
                 self._taking.has_room(named.delivery.view.group, before)
+        await self._runner.wait_durable(places)
 
     async def _answer(
         self,

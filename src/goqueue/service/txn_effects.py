@@ -76,9 +76,9 @@ class TransactionEffects:
         """Raises for the first that no longer names a live lease."""
         self._leasing.check(receipts)
 
-    def adopt_leases(self, receipts: Sequence[str], owner: str) -> None:
-        """Nobody can take them away from now on."""
-        self._leasing.adopt(receipts, owner)
+    async def adopt_leases(self, receipts: Sequence[str], owner: str) -> None:
+        """Nobody can take them away from now on. A commit rests on it: it is safe when this returns."""
+        await self._leasing.adopt(receipts, owner)
 
     def schedule_end(self, shard: int) -> Offset:
         """Where the schedule of a shard ends, as far as a new leader is sure to have it."""
@@ -91,7 +91,7 @@ class TransactionEffects:
             self.check_leases(state.receipts)
         for state in states:
             if state.answers:
-                self.adopt_leases(state.receipts, OWNER + state.transactional_id)
+                await self.adopt_leases(state.receipts, OWNER + state.transactional_id)
         return self._schedules.ends() if any(state.delayed for state in states) else ()
 
     # --- after it --------------------------------------------------------------------------------------------

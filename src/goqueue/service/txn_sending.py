@@ -164,7 +164,7 @@ class SentEffects:
             case "check":
                 self._here.check_leases(call.receipts)
             case "adopt":
-                self._here.adopt_leases(call.receipts, call.owner)
+                await self._here.adopt_leases(call.receipts, call.owner)
             case "hold":
                 await self._here.hold_leases(call.receipts, call.lease_ms)
         return True
