@@ -306,6 +306,37 @@ def test_a_message_whose_answer_was_committed_goes_to_nobody_else(monkeypatch: p
     run_nodes(story, monkeypatch)
 
 
+@pytest.mark.parametrize("has_another", [True, False])
+def test_an_answer_that_is_lost_moves_no_group_back(monkeypatch: pytest.MonkeyPatch, has_another: bool) -> None:
+    """Another one commits before the coordinator asks again."""
+
+    async def story(nodes: Nodes) -> None:
+        await begin(nodes)
+        producer, group = Producer(nodes, nodes.id_at(0)), nodes.id_at(1, "g")
+        await producer.init()
+        lost: list[int] = []
+
+        async def lose(by: int, to: int, verb: str) -> None:
+            if verb == PERFORM and not lost:
+                lost.append(to)
+                raise PeerLost("The connection to the other node ended.")
+
+        nodes.after_call = lose
+        for offset in (5, 6) if has_another else (5,):  # in one epoch
+            await nodes.brokers[0].transactions.begin(*producer.who)
+            await producer.move_group(group, offset)
+            ending = asyncio.ensure_future(producer.end())
+            await until(lambda: bool(lost))
+            if offset == 5:
+                assert await committed(nodes, group) == 5
+                other = CommitRequest(group, "", -1, None, [OffsetCommit(GROUPED.topic, GROUPED.partition, 9)])
+                await nodes.keeper_of(group).groups.commit_all(other)
+            await ending
+        assert await committed(nodes, group) == (6 if has_another else 9)
+
+    run_nodes(story, monkeypatch)
+
+
 def test_a_former_coordinator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its marker would end another transaction of the same producer and epoch."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -46,6 +48,9 @@ from goqueue.service.topics import Topics
 
 Answer = Result | asyncio.Future[Result]
 Question = Callable[[Coordinator, int, Millis], GroupStep]
+Settled = tuple[int, str, int, int, Millis]  # a load of the coordinator, a group, and a transaction
+
+_SETTLED_MAX: Final = 10_000
 
 
 class PartitionLag(msgspec.Struct, frozen=True):
@@ -76,6 +81,7 @@ class Groups:
         self._entropy = entropy
         self._watchers: dict[str, set[asyncio.Future[None]]] = {}
         self._before_read = before_read  # told before offsets are read
+        self._settled: WeakKeyDictionary[GroupHost, dict[Settled, None]] = WeakKeyDictionary()  # the last ones
 
     def new_member_id(self, prefix: str) -> str:
         return f"{prefix}-{new_uuid(self._entropy)}"
@@ -239,10 +245,22 @@ class Groups:
         """Raises if the request would be refused."""
         self._machine(request.group).check_commit(request)
 
-    async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit]) -> None:
-        """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over."""
+    async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit], by: tuple[int, int, Millis]) -> None:
+        """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over. `by` names
+        the transaction. If it asks again, because it did not hear the answer, what others committed since stays."""
+        host = self._hosts.of(group)
+        settled, name = self._settled.setdefault(host, {}), (host.epoch, group, *by)
+        if name in settled:
+            return await host.wait_durable()
         question: Question = lambda groups, ticket, now: groups.commit_settled(ticket, group, offsets, now)  # noqa: E731
-        await self._wait(self._ask(group, question))
+        settled[name] = None
+        if len(settled) > _SETTLED_MAX:
+            del settled[next(iter(settled))]
+        try:
+            await self._wait(self._ask(group, question))
+        except GoQueueError:
+            settled.pop(name, None)
+            raise
 
     def check_member(self, group: str, member_id: str, epoch: int) -> None:
         """Raises if a member of the server-side protocol asks with a stale epoch."""

@@ -118,7 +118,7 @@ class TransactionEffects:
         offsets = [
             OffsetCommit(one.topic, one.partition, one.offset, one.leader_epoch, one.metadata) for one in effect.offsets
         ]
-        await self._groups.commit_settled(effect.group, offsets)
+        await self._groups.commit_settled(effect.group, offsets, (effect.producer_id, effect.epoch, effect.decided_ms))
 
     async def _answer(self, effect: AnswerLeased) -> list[Outcome]:
         match effect.kind:

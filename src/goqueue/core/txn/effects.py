@@ -34,10 +34,11 @@ class WriteMarker(EndedBy, frozen=True, tag=True):
 
 
 class CommitOffsets(EndedBy, frozen=True, tag=True):
-    """A group: its offsets move."""
+    """A group: its offsets move. When that was decided tells the transactions of one producer and epoch apart."""
 
     group: str
     offsets: tuple[TxnOffset, ...]
+    decided_ms: Millis = 0
 
 
 class AnswerLeased(EndedBy, frozen=True, tag=True):
@@ -121,7 +122,7 @@ def _committed(state: TxnState, delayed: Sequence[TxnDelayed], by: tuple[int, in
     for one in state.offsets:
         groups.setdefault(one.group, []).append(one)
     for group, offsets in groups.items():
-        yield CommitOffsets(*by, group, tuple(offsets))
+        yield CommitOffsets(*by, group, tuple(offsets), state.updated_ms)
     alike: dict[TxnAnswer, list[str]] = {}
     for answer in state.answers:
         alike.setdefault(replace(answer, receipt=""), []).append(answer.receipt)
