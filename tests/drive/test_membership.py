@@ -208,6 +208,20 @@ def test_a_node_whose_session_ended_while_it_lived_registers_again() -> None:
     run(scenario)
 
 
+def test_a_node_comes_back_when_a_copy_of_it_that_had_its_place_is_gone() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        copy = Member(store, 1, start=2)
+        await copy.join()
+        await asyncio.sleep(2)
+        nodes = members[0].follower.image.nodes
+        assert nodes()[1].incarnation == "1.2", "the two do not fight"
+        await copy.leave()
+        await asyncio.sleep(2)
+        assert nodes()[1].incarnation == "1.1" and members[1].membership.is_held
+
+    run(scenario)
+
+
 def test_a_store_that_is_out_of_reach_or_silent_stops_nothing_for_good() -> None:
     async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
         for member in members:

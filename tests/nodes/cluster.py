@@ -95,19 +95,26 @@ class Nodes:
         await self.until_led()
 
     async def start(self, node: int) -> None:
+        self._clients[node] = self.store.client()
+        self.brokers[node] = await self._started(node, self._clients[node], self._disks[node], f"node{node}:7000")
+
+    async def start_copy(self, node: int, address: str) -> None:
+        """Of a node that lives: with what is on its disk, on another."""
+        await self._started(node, self.store.client(), self._disks[node].crash("kept"), address)
+
+    async def _started(self, node: int, client: SimMetadata, disk: SimDisk, address: str) -> Broker:
         self._starts += 1
-        self._clients[node] = client = self.store.client()
         clock, entropy = VirtualClock(self._loop), NumberedEntropy(self._starts)
         clock.step(self.wrong_ms.get(node, 0))
-        ports = Ports(self._disks[node], in_place, clock, entropy)
-        addresses = {NODE_PORT: f"node{node}:7000", "kafka": f"node{node}:9092"}
+        ports = Ports(disk, in_place, clock, entropy)
+        addresses = {NODE_PORT: address, "kafka": f"node{node}:9092"}
         door, features = self._open_door(node), self.features.get(node, KNOWN)
         services = NodeServices(
             self._settings(node), ports, cluster=ClusterPorts(client, addresses, door, features=features)
         )
         broker = Broker(services)
         await self.run_at(node, broker.start())
-        self.brokers[node] = broker
+        return broker
 
     async def alone(self, node: int, story: Callable[[Broker], Awaitable[None]]) -> None:
         """What the node does on its disk before there is a cluster."""

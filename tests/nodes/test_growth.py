@@ -7,7 +7,7 @@ import pytest
 from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
-from goqueue.base.startup_errors import ForeignData
+from goqueue.base.startup_errors import ForeignData, WrongNodeId
 from goqueue.broker import Broker
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 from tests.nodes.test_moves import Writer, is_settled
@@ -74,6 +74,18 @@ def test_a_node_of_a_cluster_does_not_start_alone(monkeypatch: pytest.MonkeyPatc
             await nodes.alone(0, begin_alone)
 
     run_nodes(story, monkeypatch, is_started=False)
+
+
+def test_a_copy_of_a_nodes_directory_does_not_take_its_place_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        start = nodes.any.metadata.image.nodes()[1].incarnation
+        with pytest.raises(WrongNodeId, match="at node1:7000, and this data directory is a copy"):
+            await nodes.start_copy(1, "elsewhere:7000")
+        assert nodes.any.metadata.image.nodes()[1].incarnation == start
+        nodes.kill(1)
+        await nodes.start(1)
+
+    run_nodes(story, monkeypatch)
 
 
 def test_an_interrupted_start_brings_everything_the_next_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,12 +11,12 @@ import msgspec
 
 from goqueue import __version__
 from goqueue.base.entropy import Entropy, new_uuid
-from goqueue.base.errors import GoQueueError, PeerUntrusted
+from goqueue.base.errors import GoQueueError, PeerUntrusted, WrongCluster
 from goqueue.base.features import KNOWN
 from goqueue.base.limits import SHARDS_DEFAULT
 from goqueue.base.metadata import Metadata
 from goqueue.base.settings import Settings
-from goqueue.base.startup_errors import ClusterTooNew, WrongSecret
+from goqueue.base.startup_errors import ClusterTooNew, WrongNodeId, WrongSecret
 from goqueue.core.cluster.features import unknown
 from goqueue.core.cluster.formation import Formation
 from goqueue.core.cluster.lagging import lagging_shards
@@ -27,7 +27,7 @@ from goqueue.drive.disk_note import DiskNote, check_cluster, lost_tail, read_not
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.membership import NodeMembership
 from goqueue.drive.offload import Offload
-from goqueue.drive.peers import Connect, Peers, PeerVerb, connect
+from goqueue.drive.peers import NODE_PORT, Connect, Peers, PeerVerb, connect
 from goqueue.drive.probing import PING, Probing, answer_ping
 from goqueue.log.disk import Disk
 from goqueue.wire.node_frames import PROTOCOL, Hello
@@ -118,6 +118,7 @@ class ClusterMember:
             self._metadata, self.me.node, self._record(has_lost), self._wait_s, self._formation, unclean
         )
         await self._check_trusted()
+        await self._check_no_copy()
         await self.membership.join()
         cluster_id = await self._formed()
         await self._write_note(cluster_id=cluster_id, boot=boot, was_stopped=False)
@@ -146,6 +147,24 @@ class ClusterMember:
                 task.cancel()
         if isinstance(told, PeerUntrusted):
             raise WrongSecret(f"Other nodes do not let this one in: {told.message}", field="cluster.secret")
+
+    async def _check_no_copy(self) -> None:
+        """A start takes the place of the one before it on the same disk, which is over. If that one answers, elsewhere,
+        then it has a disk of its own, and this one is a copy: `WrongNodeId`."""
+        before, address = self._metadata.image.nodes().get(self.me.node), self._ports.addresses.get(NODE_PORT)
+        if before is None or before.disk != self._note.disk or before.addresses.get(NODE_PORT) == address:
+            return
+        try:
+            await self.peers.call(self.me.node, PING, b"", _TRUST_S)
+        except WrongCluster:
+            pass  # it lets nobody in who has its number
+        except GoQueueError:
+            return
+        raise WrongNodeId(
+            f"Node {self.me.node} is running already, at {before.addresses.get(NODE_PORT)}, and this data directory is "
+            "a copy of its own. Stop that one, or give this one a number of its own and an empty directory.",
+            field="node.id",
+        )
 
     async def _greeted(self, node: int) -> PeerUntrusted | bytes | None:
         """None if it does not answer."""

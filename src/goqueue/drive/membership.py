@@ -127,15 +127,22 @@ class NodeMembership:
         """A session that is lost, because the store or this node stood still, is followed by another."""
         while True:
             await asyncio.sleep(_RETRY_S)
-            if self.is_held:
+            if self.is_held and self._node_id in self._metadata.image.nodes():
                 continue
             try:
-                session = await self._metadata.store.open_session()
-                await self._register(session)
-                self._session = session
-                logger.warning("registered again after the session was lost")
+                await self._register_again()
             except GoQueueError as error:
                 logger.error("not registered; trying again", extra={"error": error.message})
+
+    async def _register_again(self) -> None:
+        """With another session, also if the one before still holds: then somebody with a copy of this node's disk had
+        its place, and is gone."""
+        if self._session is not None and not self._session.is_lost:
+            await self._session.end()
+        session = await self._metadata.store.open_session()
+        await self._register(session)
+        self._session = session
+        logger.warning("registered again after the session was lost")
 
     # --- the controller --------------------------------------------------------------------------------------
 
