@@ -9,6 +9,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Take
 from goqueue.base.startup_errors import ForeignData, WrongNodeId
 from goqueue.broker import Broker
+from goqueue.sim.metadata import SimMetadataStore
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 from tests.nodes.test_moves import Writer, is_settled
 from tests.nodes.test_transactions import read
@@ -74,6 +75,21 @@ def test_a_node_of_a_cluster_does_not_start_alone(monkeypatch: pytest.MonkeyPatc
             await nodes.alone(0, begin_alone)
 
     run_nodes(story, monkeypatch, is_started=False)
+
+
+def test_a_node_of_a_cluster_begins_no_other_one_where_the_store_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 1)
+        for node in range(3):
+            nodes.kill(node, "kept")
+        store, nodes.store = nodes.store, SimMetadataStore()
+        with pytest.raises(ForeignData, match="the store has no cluster"):
+            await nodes.start(0)
+        nodes.store = store
+        await nodes.start_all()
+        assert nodes.any.topics.find("t") is not None, "nothing was changed"
+
+    run_nodes(story, monkeypatch)
 
 
 def test_a_copy_of_a_nodes_directory_does_not_take_its_place_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,10 +44,13 @@ def read_note(disk: Disk, entropy: Entropy, node_id: int) -> DiskNote:
 
 
 def check_cluster(note: DiskNote, cluster_id: str) -> None:
-    if note.cluster_id and cluster_id and note.cluster_id != cluster_id:
+    """`ForeignData` if the directory is that of a node in another cluster, also where the store has none: what begins
+    anew there knows none of its topics, and nothing would lead back."""
+    if note.cluster_id and note.cluster_id != cluster_id:
+        stored = f"the store to cluster {cluster_id}" if cluster_id else "the store has no cluster"
         raise ForeignData(
-            f"The data directory belongs to cluster {note.cluster_id}, and the store to cluster {cluster_id}. "
-            "Check cluster.store, or choose another directory with --data.",
+            f"The data directory belongs to cluster {note.cluster_id}, and {stored}. Check cluster.store and "
+            "cluster.name, restore the store if it lost what it had, or choose another directory with --data.",
             field="data.dir",
         )
 
