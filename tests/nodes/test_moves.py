@@ -274,6 +274,7 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_begun(monkeypatch: pytest
             (MoveIn(drain=9), UnknownNode, "Node 9"),
             (MoveIn(drain=1), MoveRefused, "only 2 nodes"),
             (MoveIn(drain=[1, 2]), MoveRefused, "only 1 node could"),
+            (MoveIn(drain=[0, 1, 2]), MoveRefused, "No node would be left"),
             (MoveIn(drain=[1, 9]), UnknownNode, "Node 9"),
             (MoveIn(drain=[1], fill=[9]), UnknownNode, "Node 9"),
             (MoveIn(drain=[1], fill=[1]), InvalidField, "beside others"),

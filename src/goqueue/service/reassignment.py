@@ -214,6 +214,8 @@ class Reassignments:
 
     def _possible(self, plan: Plan, racks: Mapping[int, str], minimums: _Minimums) -> Plan:
         image = self._metadata.image
+        if not racks:
+            raise MoveRefused("No node would be left that may hold shards; drain fewer, or fill one that is drained.")
         for shard, target in plan.items():
             wanted = max(image.shard(shard).wanted, minimums.get(shard, 1))
             if len(target) < wanted:
