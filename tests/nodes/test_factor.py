@@ -160,6 +160,9 @@ def test_replicas_can_be_named(run: Run) -> None:
         assert tuple(replicas(nodes, "t")) == chosen
         record = nodes.any.metadata.image.topic("t")
         assert record is not None and record.shards[0] == record.shards[2]
+        for other in ((0,), (0, 1, 2)):
+            with pytest.raises(InvalidReplicaAssignment, match="has 2 replicas of each partition"):
+                await nodes.any.topics.alter("t", {}, 4, Placing(nodes=(other,)))
         await nodes.any.topics.alter("t", {}, 4, Placing(nodes=((0, 1),)))
         assert tuple(replicas(nodes, "t")) == (*chosen, (0, 1))
         await nodes.any.topics.alter("t", {}, 6)

@@ -331,6 +331,9 @@ def test_kafkas_tools_move_whole_shards(monkeypatch: pytest.MonkeyPatch, tmp_pat
         target = [added, *image.shard(0).replicas[:2]]
         assert len(places) > 1
         assert codes_of(await kafka.at(1, reassign(places[:1], target))) == [codes.INVALID_REPLICA_ASSIGNMENT]
+        for wrong in ([0, 1, 9], [0, 0, 1], [0]):
+            told = codes_of(await kafka.at(1, reassign(places, wrong)))
+            assert told == [codes.INVALID_REPLICA_ASSIGNMENT] * len(places), "as Kafka says it of such nodes"
         unknown = [codes.UNKNOWN_TOPIC_OR_PARTITION]
         assert codes_of(await kafka.at(1, reassign([TopicPartition("jobs", 99)], target))) == unknown
         nothing = [codes.NO_REASSIGNMENT_IN_PROGRESS] * len(places)

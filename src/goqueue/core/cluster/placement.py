@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from goqueue.base.errors import InvalidConfig, InvalidReplicationFactor
+from goqueue.base.errors import InvalidConfig, InvalidReplicaAssignment, InvalidReplicationFactor
 from goqueue.base.limits import ID_SLOTS, SHARDS_DEFAULT
 from goqueue.base.metadata import ABSENT, Commit
 from goqueue.base.names import INTERNAL
@@ -42,6 +42,7 @@ def placed(image: Image, record: TopicRecord, asked: Placing = AS_USUAL, usual: 
             raise InvalidReplicationFactor("There is one node: a topic has one replica.", field="replication_factor")
         chosen = emptiest(image, image.shards(), missing)
     elif asked.nodes:
+        _check_as_many(image, named, asked)
         chosen = [choice.on(nodes) for nodes in asked.nodes]
     else:
         said = image.shard(named[0]).wanted if named else choice.usual(usual)
@@ -50,6 +51,17 @@ def placed(image: Image, record: TopicRecord, asked: Placing = AS_USUAL, usual: 
     found = msgspec.structs.replace(record, shards=(*named, *chosen)[: record.partitions])
     _check_minimum(image, found, choice.added)
     return PlacedTopic(found, choice.added)
+
+
+def _check_as_many(image: Image, named: Sequence[int], asked: Placing) -> None:
+    """Partitions that are added have as many replicas as the topic has already."""
+    held = image.shard(named[0]).wanted if named else 0
+    for nodes in asked.nodes:
+        if named and len(nodes) != held:
+            raise InvalidReplicaAssignment(
+                f"The topic has {held} replicas of each partition; name as many nodes, not {len(nodes)}.",
+                field="replicas",
+            )
 
 
 def is_alone(image: Image) -> bool:

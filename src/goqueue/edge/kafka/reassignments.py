@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from goqueue.api.cluster import MoveIn
 from goqueue.base.commands import Caller
-from goqueue.base.errors import GoQueueError, MoveRefused
+from goqueue.base.errors import GoQueueError, InvalidField, MoveRefused, UnknownNode
 from goqueue.base.ids import TopicPartition
 from goqueue.edge.kafka.calls import KafkaCall
 from goqueue.edge.kafka.errors import code_of
@@ -97,7 +97,7 @@ class ReassignmentHandler:
                 await moves.begin(MoveIn(shards={shard: list(target)}))
             elif not await moves.cancel([shard]):
                 return _Told(NO_REASSIGNMENT_IN_PROGRESS, f"Shard {shard} does not move.")
-        except MoveRefused as error:
+        except (MoveRefused, UnknownNode, InvalidField) as error:
             return _Told(INVALID_REPLICA_ASSIGNMENT, error.message)
         except GoQueueError as error:
             return _Told(code_of(error), error.message)
