@@ -106,6 +106,14 @@ def test_all_is_well() -> None:
     assert health.problems == []
 
 
+def test_a_node_that_lost_its_session_does_not_say_that_all_is_well() -> None:
+    told = three_nodes()
+    cut_off = ClusterView(told.image, 0, 2, {}, Lags(), is_alone=False, is_held=lambda: False)
+    health = cut_off.health()
+    assert (health.status, cut_off.state().status, health.offline) == ("unavailable", "unavailable", 0)
+    assert health.problems[0].startswith("the node that was asked is not registered with the metadata store")
+
+
 def test_followers_that_are_behind_are_told_where_it_is_known() -> None:
     shards = view(three_nodes()).shards()
     assert shards[0].lag == {1: ReplicationLag(7, 250), 2: ReplicationLag(0, 0)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from goqueue.api.cluster import (
@@ -73,8 +73,11 @@ class ClusterView:
         addresses: Mapping[str, str],
         lags: ReplicationLags,
         is_alone: bool,
+        is_held: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`min_in_sync` is that of topics which do not say; `addresses` are this node's own doors."""
+        """`min_in_sync` is that of topics which do not say; `addresses` are this node's own doors. `is_held`: the
+        others count on this node, and what it knows is not old."""
+        self._is_held = is_held
         self._image = image
         self._node_id = node_id
         self._min_in_sync = min_in_sync
@@ -85,7 +88,7 @@ class ClusterView:
     def state(self) -> ClusterState:
         image, shards = self._image, self.shards()
         nodes = self._nodes(shards)
-        status, features = _status(nodes, shards), self._features()
+        status, features = self._status(nodes, shards), self._features()
         return ClusterState(
             image.cluster_id, self._node_id, self._controller, image.revision, status, nodes, shards, features
         )
@@ -96,7 +99,7 @@ class ClusterView:
         counted = Counter(one.condition for one in shards)
         gone = [one.id for one in nodes if one.state == "gone"]
         return ClusterHealth(
-            status=_status(nodes, shards),
+            status=self._status(nodes, shards),
             cluster_id=self._image.cluster_id,
             nodes_alive=len(nodes) - len(gone),
             nodes_gone=len(gone),
@@ -105,7 +108,7 @@ class ClusterView:
             at_minimum=counted["at-minimum"],
             below_minimum=counted["below-minimum"],
             offline=counted["offline"],
-            problems=list(_problems(gone, shards, self._controller)),
+            problems=[*([] if self._is_held() else [_CUT_OFF]), *_problems(gone, shards, self._controller)],
         )
 
     def metadata(self, topic: str | None = None) -> ClusterMetadata:
@@ -126,6 +129,9 @@ class ClusterView:
     def _features(self) -> list[ClusterFeature]:
         now, waits = self._image.features(), waiting(self._image)
         return [ClusterFeature(name, now.get(name, 0), waits.get(name, [])) for name in sorted({*now, *waits})]
+
+    def _status(self, nodes: Sequence[ClusterNode], shards: Sequence[ClusterShard]) -> ClusterStatus:
+        return _status(nodes, shards) if self._is_held() else "unavailable"
 
     # --- parts -----------------------------------------------------------------------------------------------
 
@@ -224,6 +230,9 @@ def _status(nodes: Sequence[ClusterNode], shards: Sequence[ClusterShard]) -> Clu
     return "ok" if is_whole else "degraded"
 
 
+_CUT_OFF: Final = (
+    "the node that was asked is not registered with the metadata store: it serves nothing, and what it tells may be old"
+)
 _WORDS: Final = {
     "offline": "nobody leads",
     "below-minimum": "too few replicas in sync to write with acks=all",
