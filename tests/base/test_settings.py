@@ -247,6 +247,18 @@ def test_a_second_listener_that_cannot_be(more: dict[str, str], mistake: str) ->
     assert any(mistake in one for one in found)
 
 
+@pytest.mark.parametrize(
+    ("environ", "mistake"),
+    [
+        ({"GOQUEUE_CLUSTER_STORE": "etcd://a:1", "GOQUEUE_CLUSTER_LISTEN": "off"}, "the other nodes need an address"),
+        ({"GOQUEUE_CLUSTER_STORE": "etcd://a:1", "GOQUEUE_CLUSTER_ADVERTISED": "off"}, "the other nodes need an"),
+        ({"GOQUEUE_DATA_DIR": ""}, "data.dir: it is empty"),
+    ],
+)
+def test_what_a_node_cannot_do_without(environ: dict[str, str], mistake: str) -> None:
+    assert any(mistake in one for one in mistakes_of(None, environ))
+
+
 def test_the_rack_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "rack"
     file.write_text("eu-west-1a\n")

@@ -20,7 +20,7 @@ from goqueue.cli.process import NodeChild
 from goqueue.cli.process_doors import ProcessDoors
 from goqueue.cli.process_orders import ProcessNews, ProcessOrders, settings_of
 from goqueue.cli.process_store import ProcessStore
-from goqueue.cli.processes import _life
+from goqueue.cli.processes import _life, was_shared
 from goqueue.core.cluster.records import MACHINE, SHARDS, ShardRecord, encode
 from goqueue.drive.embedded_metadata import file_of
 from goqueue.drive.local_metadata import CLUSTER, KEEPER, SCHEME, LocalMetadata
@@ -71,6 +71,20 @@ def test_doors_are_bound_once_and_let_go_when_one_is_taken() -> None:
             ProcessDoors(given, 2)
     doors.close()
     ProcessDoors(second, 1).close()
+
+
+def test_a_directory_that_cannot_be_looked_into_is_left_to_who_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", denied)
+    assert not was_shared(Path("/data"))
+
+
+def test_ports_of_processes_end_where_there_are_no_more() -> None:
+    flags = {"rest.listen": "off", "kafka.listen": "127.0.0.1:65535", "sqs.listen": "off", "grpc.listen": "off"}
+    with pytest.raises(AddressUnusable, match="2 processes listen at as many ports"):
+        ProcessDoors(load_settings(None, {}, flags), 2)
 
 
 def test_doors_are_free_again_at_once_though_clients_were_connected_when_they_closed() -> None:

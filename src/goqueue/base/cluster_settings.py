@@ -133,6 +133,8 @@ class ClusterSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             found.append(f"cluster.store: {self.store!r} is not a store; write it like etcd://a:2379,b:2379")
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.name):
             found.append("cluster.name: use letters, digits, '.', '_' and '-'")
+        if self.store and "off" in (self.listen, self.advertised):
+            found.append("cluster.listen and cluster.advertised: the other nodes need an address; write HOST:PORT")
         if self.secret and self.secret_file:
             found.append("cluster.secret and cluster.secret_file: give one of them")
         tls = self.tls_cert, self.tls_key, self.tls_ca

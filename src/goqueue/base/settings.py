@@ -373,6 +373,8 @@ def parse_address(text: str) -> tuple[str, int] | None:
 
 def _contradictions(settings: Settings) -> list[str]:
     found = [*settings.security.mistakes(), *settings.cluster.mistakes()]
+    if not settings.data.dir:
+        found.append("data.dir: it is empty; name a directory, like ./data")
     addresses = {
         "rest.listen": settings.rest.listen,
         "kafka.listen": settings.kafka.listen,

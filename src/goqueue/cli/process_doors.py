@@ -18,6 +18,7 @@ from goqueue.edge.doors import Address
 from goqueue.edge.listening import hold, listen
 
 _SHARED = ("rest", "sqs", "grpc")
+_PORT_MAX = 65_535
 
 
 class ProcessDoors:
@@ -45,6 +46,11 @@ class ProcessDoors:
             self._kafka = ["off"] * processes
             return
         host, port = address
+        if port and port + processes - 1 > _PORT_MAX:
+            message = (
+                f"{processes} processes listen at as many ports from kafka.listen on; {port} is too high for that."
+            )
+            raise AddressUnusable(message, field="kafka.listen")
         for number in range(processes):
             try:
                 self._kafka.append(self._hold((host, port + number if port else 0), "kafka.listen"))

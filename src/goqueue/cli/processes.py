@@ -43,7 +43,10 @@ _LOOK_S: Final = 0.2
 
 def was_shared(data_dir: Path) -> bool:
     """Whether several processes used the directory: then a supervisor has to look after it, also for one."""
-    return (data_dir / file_of(MACHINE)).exists()
+    try:
+        return (data_dir / file_of(MACHINE)).exists()
+    except PermissionError:
+        return False  # whoever holds the directory next says so
 
 
 class Supervisor:
