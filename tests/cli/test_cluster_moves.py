@@ -6,8 +6,9 @@ import pytest
 
 from goqueue.api.cluster import ClusterFeature, ClusterHealth, ClusterState, CopyProgress, ShardMove, moves_out
 from goqueue.base.limits import GIB, MIB
-from goqueue.cli.cluster_moves import _progress, _row
+from goqueue.cli.cluster_moves import _per_second, _progress, _row
 from goqueue.cli.cluster_show import show_status
+from goqueue.cli.failures import Misused
 
 
 def move(shard: int, **copies: CopyProgress) -> ShardMove:
@@ -30,6 +31,13 @@ def test_all_moves_together_take_as_long_as_the_longest() -> None:
     waiting = moves_out([move(1, n2=quick), move(2, n2=CopyProgress(0, 5, 0, None))], 0)
     assert waiting.seconds_left is None, "one has not begun"
     assert moves_out([], 7).throttle == 7
+
+
+@pytest.mark.parametrize(("size", "words"), [("-5", "not a size"), ("9999999TiB", "more than can be asked for")])
+def test_a_throttle_that_is_none_is_wrong_usage(size: str, words: str) -> None:
+    with pytest.raises(Misused, match=words):
+        _per_second(size)
+    assert (_per_second("off"), _per_second("1MiB")) == (0, MIB)
 
 
 def test_the_status_says_which_features_are_on_and_what_they_wait_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +17,8 @@ import pytest
 
 from goqueue.cli.cluster_dir import ClusterDir, ClusterFile, LocalProcess, free_ports, is_free, runs
 from goqueue.cli.cluster_plan import base_port_of, node_addresses, node_plan, planned
-from goqueue.cli.cluster_up import is_ready
-from goqueue.cli.failures import Failed
+from goqueue.cli.cluster_up import LocalCluster, is_ready
+from goqueue.cli.failures import Failed, Misused
 from tests.cli.running import COMMAND, goqueue
 from tests.etcd import etcd_program
 from tests.waiting import wait_until
@@ -102,6 +103,12 @@ def test_ports_follow_the_first_one_and_stay() -> None:
         planned(first, 2, 9000)
 
 
+def test_ports_end_where_there_are_no_more() -> None:
+    assert planned(ClusterFile(), 3, 65_400).nodes[2].addresses["grpc"].endswith(":65434")
+    with pytest.raises(Misused, match="100 nodes need the ports 65000 to 66009"):
+        planned(ClusterFile(), 100, 65_000)
+
+
 def test_free_ports_are_free_and_in_a_row() -> None:
     first = free_ports(40)
     assert all(is_free(port) for port in range(first, first + 40))
@@ -154,6 +161,14 @@ def test_drills_need_a_cluster(tmp_path: Path, verb: str) -> None:
     done = goqueue("cluster", "node", verb, "0", "--data", str(tmp_path))
     assert done.exit_code == 1
     assert ("No `goqueue cluster up` runs" if verb == "start" else "does not run") in done.stderr
+
+
+def test_a_port_of_etcd_that_is_taken_is_told_before_anything_starts(tmp_path: Path) -> None:
+    data, port = ClusterDir(tmp_path), free_ports(20)
+    known, said = planned(ClusterFile(), 1, port), list[str]()
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(Failed, match=f"Port {port}, for etcd, is in use"):
+        LocalCluster(data, known, Path("/nowhere/etcd"), False, said.append).run({})
+    assert said == ["stopped"] and not data.log_of("etcd").exists()
 
 
 def test_an_etcd_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from goqueue.base.decoders import from_json
 from goqueue.cli.failures import Failed
 
 HOST: Final = "127.0.0.1"
+PORT_MAX: Final = 65_535
 PORTS_PER_MEMBER: Final = 10  # etcd has the first ten, node 0 the next
 _FIRST_PORT, _BLOCKS, _BLOCK_PORTS = 10_000, 100, 200  # below what systems give to outgoing connections
 _PAUSE_S: Final = 0.05

@@ -11,7 +11,7 @@ import click
 
 from goqueue.cli.asking import confirm, yes_option
 from goqueue.cli.connecting import connect
-from goqueue.cli.failures import Failed
+from goqueue.cli.failures import Failed, Misused
 from goqueue.cli.options import F, of_cluster
 from goqueue.cli.show import print_table, remark, render, show_rows, size_text, tell
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from goqueue.client import Client
 
 _PAUSE_S: Final = 1.0
+_PER_S_MAX: Final = 2**53
 _NODE = click.argument("number", metavar="NODE", type=click.IntRange(0))
 
 
@@ -173,9 +174,12 @@ def _per_second(size: str) -> int:
     if size == "off":
         return 0
     try:
-        return parse_size(size)
+        per_s = parse_size(size)
     except ValueError as error:
-        raise Failed(f"{size!r} {error}, or off.") from None
+        raise Misused(f"{size!r} {error}, or off.") from None
+    if per_s > _PER_S_MAX:
+        raise Misused(f"{size} a second is more than can be asked for; `off` takes the limit away.")
+    return per_s
 
 
 MOVES: Final = (move, rebalance, drain, fill, remove, moves, throttle, cancel, restart_safe)

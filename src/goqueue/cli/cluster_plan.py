@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from goqueue.cli.cluster_dir import HOST, PORTS_PER_MEMBER, ClusterDir, ClusterFile, LocalProcess
+from goqueue.cli.cluster_dir import HOST, PORT_MAX, PORTS_PER_MEMBER, ClusterDir, ClusterFile, LocalProcess
 from goqueue.cli.etcd_program import etcd_command
-from goqueue.cli.failures import Failed
+from goqueue.cli.failures import Failed, Misused
 
 ETCD: Final = "etcd"
 _FACTOR_MAX: Final = 3
@@ -32,6 +32,8 @@ def planned(known: ClusterFile, nodes: int, base_port: int) -> ClusterFile:
     """Addresses of all. Those that are known stay, unless `base_port` is another one."""
     if len(known.nodes) > nodes:
         raise Failed(f"There are {len(known.nodes)} nodes here already; start as many or more, not {nodes}.")
+    if (last := base_port + PORTS_PER_MEMBER * (nodes + 1) - 1) > PORT_MAX:
+        raise Misused(f"{nodes} nodes need the ports {base_port} to {last}; name a lower --base-port.")
     wanted = [LocalProcess(number, None, node_addresses(base_port, number)) for number in range(nodes)]
     etcd = LocalProcess(0, None, {"client": f"http://{HOST}:{base_port}", "peer": f"http://{HOST}:{base_port + 1}"})
     return ClusterFile(wanted, [etcd])

@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 import msgspec
 
-from goqueue.cli.cluster_dir import ClusterDir, ClusterFile, LocalProcess, end
+from goqueue.cli.cluster_dir import ClusterDir, ClusterFile, LocalProcess, end, is_free
 from goqueue.cli.cluster_plan import ETCD, LaunchPlan, etcd_plan, node_plan
 from goqueue.cli.failures import Failed
 
@@ -132,6 +132,7 @@ class LocalCluster:
 
     def _start_all(self, member: LocalProcess) -> None:
         assert self._etcd is not None
+        _check_free(member)
         self._etcd.start()
         self._write()
         self._wait_for_etcd(self._etcd, member.addresses["client"])
@@ -254,6 +255,14 @@ def _how(code: int) -> str:
     if code == 0:
         return "stopped"
     return f"died (exit code {code})" if code > 0 else f"was killed ({signal.Signals(-code).name})"
+
+
+def _check_free(etcd: LocalProcess) -> None:
+    """Nodes are not to use the etcd of somebody else that is there."""
+    for url in etcd.addresses.values():
+        port = int(url.rpartition(":")[2])
+        if not is_free(port):
+            raise Failed(f"Port {port}, for etcd, is in use; stop what uses it, or name other ports with --base-port.")
 
 
 def _listens(host: str, port: int) -> bool:
