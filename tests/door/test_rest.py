@@ -159,7 +159,7 @@ def test_bad_topic_requests(http: httpx.Client, topic: str) -> None:
     assert set(refused["mistakes"]) == {"retention.ms", "nope"}  # type: ignore[call-overload]
     problem(http.patch(f"/topics/{topic}", json={"num_partitions": 1}), 400, "invalid-partitions", "num_partitions")
     fewer = http.post(f"/admin/topics/{topic}/partitions", json={"partitions": 1})
-    problem(fewer, 400, "invalid-partitions", "num_partitions")
+    problem(fewer, 400, "invalid-partitions", "partitions")
 
 
 @pytest.mark.parametrize(

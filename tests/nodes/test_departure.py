@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from goqueue.base.commands import Acks, InputMessage, PublishMessages, StoredAt
-from goqueue.base.errors import MoveRefused
+from goqueue.base.errors import MoveRefused, UnknownNode
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.service.departure import Departure
@@ -62,6 +62,8 @@ def test_only_the_node_itself_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         for wrong in (departure_of(nodes.brokers[0]).leave(1, 0), departure_of(nodes.brokers[0]).stay(2)):
             with pytest.raises(MoveRefused, match="This is node 0; ask node"):
                 await wrong
+        with pytest.raises(UnknownNode):
+            await departure_of(nodes.brokers[0]).leave(7, 0)
         alone = Departure(0, None, moves_of(nodes.brokers[0]))
         with pytest.raises(MoveRefused, match="not in a cluster"):
             await alone.leave(0, 0)

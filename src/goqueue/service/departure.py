@@ -60,6 +60,7 @@ class Departure:
 
     def _found(self, node: int) -> LeavingNode:
         if node != self._node_id:
+            self._others.restart_safe(node)  # `UnknownNode`
             raise MoveRefused(f"This is node {self._node_id}; ask node {node} itself.", field="node")
         if self._member is None:
             raise MoveRefused("This node is not in a cluster: there is no other to hand anything over to.")

@@ -32,6 +32,7 @@ _PATIENCE_SHARE: Final = 20  # of the time that a body may stand still, until it
 _MOVED_BYTES: Final = 64 * KIB  # a body that grew by less stands still
 _QUERIES_KEPT: Final = 1_024
 _QUERY_KEPT_BYTES_MAX: Final = 512
+_TOLD_MAX: Final = 300  # characters of an error that come from the request
 _PATH: Final = re.compile(r" - at `(?:key in )?\$\.?(.*?)`$")
 _UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*?)`")
 _MISSING: Final = re.compile(r"Object missing required field `(.*?)`")
@@ -243,7 +244,13 @@ def field_error(told: str, kind: Any) -> InvalidField:
     if named := _UNKNOWN.match(sentence) or _MISSING.match(sentence):
         field = f"{field}.{named[1]}".lstrip(".")
     words = choices_at(kind, field)
+    sentence, field = _short(sentence), _short(field)
     return InvalidField(f"{sentence}; use {listed(words)}." if words else f"{sentence}.", field=field or None)
+
+
+def _short(text: str) -> str:
+    """What was given is told again, but not all of it."""
+    return text if len(text) <= _TOLD_MAX else f"{text[: _TOLD_MAX // 2]}…{text[-_TOLD_MAX // 2 :]}"
 
 
 @lru_cache(_QUERIES_KEPT)

@@ -16,6 +16,7 @@ from goqueue.api.topics import (
     TopicInfo,
     TopicListOut,
 )
+from goqueue.base.errors import InvalidPartitions
 from goqueue.core.cluster.shard_choice import Placing, checked_factor
 from goqueue.edge.rest.callers import caller_of
 from goqueue.edge.rest.operations import RestOperation, json
@@ -86,7 +87,10 @@ class TopicRoutes:
             given = decode(body, PartitionsIn)
         topics, name = self._topics.by(caller_of(request)), request.path_params["topic"]
         before = len(topics.require(name).partitions)
-        changed = await topics.alter(name, {}, given.partitions)
+        try:
+            changed = await topics.alter(name, {}, given.partitions)
+        except InvalidPartitions as error:
+            raise InvalidPartitions(error.message, field="partitions") from None
         return json(PartitionsOut(name, before, changed.num_partitions, _about_keys(before, changed.num_partitions)))
 
     async def delete(self, request: Request) -> Response:
