@@ -13,6 +13,7 @@ from goqueue.base.commands import InputMessage, PublishMessages
 from goqueue.base.errors import GoQueueError, InvalidField, LeaderChanged, MoveRefused, UnknownNode, UnknownShard
 from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
+from goqueue.core.cluster.shard_choice import Placing
 from goqueue.drive.topic_table import TopicTable
 from goqueue.service.cluster_view import ClusterView
 from goqueue.service.reassignment import Reassignments
@@ -303,6 +304,21 @@ def test_a_node_may_go_if_the_others_are_enough(monkeypatch: pytest.MonkeyPatch)
         assert any("would have 1 replicas in sync" in one for one in moves.restart_safe(0).reasons)
         with pytest.raises(UnknownNode):
             moves.restart_safe(7)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_shard_that_is_left_of_a_topic_of_its_own_kind_keeps_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        moves = moves_of(nodes.any)
+        await nodes.any.topics.create("single", 1, {}, placing=Placing(nodes=((1,),)))
+        await nodes.until_known("single")
+        assert [moves.restart_safe(node).is_safe for node in range(3)] == [True, False, True]
+        await nodes.any.topics.delete("single")
+        await until(lambda: moves.restart_safe(1).is_safe)
+        nodes.kill(1)
+        await until(lambda: not moves.restart_safe(0).is_safe)
+        assert not any("shard 6 " in one for one in moves.restart_safe(0).reasons), "nor one that nobody leads"
 
     run_nodes(story, monkeypatch)
 

@@ -21,6 +21,7 @@ from goqueue.core.cluster.elections import as_of, preferred
 from goqueue.core.cluster.image import Image
 from goqueue.core.cluster.moving import begun, cancelled, held_shards, may_hold
 from goqueue.core.cluster.records import COPY_LIMIT, MEMBERS, SHARDS, CopyLimit, MemberRecord, ShardRecord, encode
+from goqueue.core.cluster.shard_choice import wishes
 from goqueue.core.cluster.unclean import UNCLEAN, chosen_uncleanly
 from goqueue.core.replication.copy_rates import CopyState
 from goqueue.drive.image_follower import ImageFollower
@@ -151,16 +152,19 @@ class Reassignments:
         await self._metadata.commit(Commit(deletes=[key], modified={key: image.modified(key)}))
 
     def restart_safe(self, node: int) -> RestartSafety:
-        """Whether the others can go on without it."""
+        """Whether the others can go on without it. Shards that were made for topics which are gone hold nothing, and
+        nobody misses them."""
         image = self._metadata.image
         if node not in image.nodes():
             self._member(node)
+        used = {*wishes(image), *image.id_shards()}
+        shards = [one for one in self._view.shards() if one.shard in used]
         reasons = [
             f"shard {one.shard} would have {len(one.in_sync) - 1} replicas in sync, and needs {max(1, one.min_in_sync)}"
-            for one in self._view.shards()
+            for one in shards
             if node in one.in_sync and len(one.in_sync) - 1 < max(1, one.min_in_sync)
         ]
-        reasons += [f"shard {one.shard} has no leader" for one in self._view.shards() if one.leader is None]
+        reasons += [f"shard {one.shard} has no leader" for one in shards if one.leader is None]
         return RestartSafety(node, not reasons, reasons)
 
     def led_by(self, node: int) -> list[int]:
