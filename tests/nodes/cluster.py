@@ -64,6 +64,8 @@ class Nodes:
         self.after_call: Callable[[int, int, str], Awaitable[None]] | None = None  # before its answer is back
         self.racks: dict[int, str] = {}  # of nodes that are started from now on
         self.features: dict[int, Mapping[str, int]] = {}  # of those that do not know what this version knows
+        self.boots: dict[int, str] = {}  # of their machines, of nodes that are started from now on
+        self.fsync = "always"
         self.wrong_ms: dict[int, int] = {}  # by how much clocks of nodes that are started from now on are ahead
         self._loop = loop
         self._count, self._factor, self._shards = count, factor, shards
@@ -109,9 +111,9 @@ class Nodes:
         ports = Ports(disk, in_place, clock, entropy)
         addresses = {NODE_PORT: address, "kafka": f"node{node}:9092"}
         door, features = self._open_door(node), self.features.get(node, KNOWN)
-        services = NodeServices(
-            self._settings(node), ports, cluster=ClusterPorts(client, addresses, door, features=features)
-        )
+        boot = self.boots.get(node, "")
+        cluster = ClusterPorts(client, addresses, door, boot, features=features)
+        services = NodeServices(self._settings(node), ports, cluster=cluster)
         broker = Broker(services)
         await self.run_at(node, broker.start())
         return broker
@@ -133,7 +135,7 @@ class Nodes:
             replication_factor=self._factor,
         )
         return msgspec.structs.replace(
-            settings(fsync="always"), node=NodeSettings(id=node, shards=self._shards), cluster=cluster
+            settings(fsync=self.fsync), node=NodeSettings(id=node, shards=self._shards), cluster=cluster
         )
 
     def _open_door(self, node: int) -> Callable[[Hello, Mapping[str, PeerVerb]], Awaitable[None]]:

@@ -8,6 +8,7 @@ import pytest
 
 from goqueue.base.errors import NotLeader, TakingOver
 from goqueue.base.ids import TopicPartition
+from goqueue.drive.shard_damage import ShardDamage
 from goqueue.service.storage import Storage
 from tests.nodes.cluster import Nodes, run_nodes, until
 from tests.nodes.test_damage import bytes_of, filled, log_of, publish, record_of, shard_of
@@ -105,3 +106,35 @@ def test_what_one_replica_dropped_by_itself_stays_at_the_others(monkeypatch: pyt
         assert [log_of(nodes, node, at).start_offset for node in range(3)] == [0, 20, 0]
 
     run_nodes(story, monkeypatch)
+
+
+def test_a_lost_tail_is_not_forgotten_by_a_start_that_comes_to_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine comes back from a power cut, and the node's first start on it is killed before it counts."""
+
+    async def story(nodes: Nodes) -> None:
+        nodes.fsync = "never"
+        await nodes.start_all()
+        at = await filled(nodes, leader=0)
+        for node in range(3):
+            nodes.kill(node, "dropped" if node == 1 else "kept")
+        nodes.boots[1] = "after the power cut"
+        with monkeypatch.context() as patch:
+            patch.setattr(ShardDamage, "begin", lambda _: asyncio.sleep(3600))
+            starting = asyncio.ensure_future(nodes.start(1))
+            await asyncio.sleep(1)
+            nodes.kill(1, "kept")
+            await asyncio.wait([starting])
+        await nodes.start(1)
+        await asyncio.sleep(1)
+        assert nodes.led_by(1) == [], "others have more, and it waits for them"
+        await asyncio.gather(*map(nodes.start, (0, 2)))
+        await back_in_sync(nodes, at)
+        assert log_of(nodes, 1, at).end_offset == 60
+        await asyncio.sleep(2)
+        for node in range(3):
+            nodes.kill(node, "kept")
+        await nodes.start(1)
+        await asyncio.sleep(1)
+        assert len(nodes.led_by(1)) == 6, "nothing is lost any more, and it counts at once"
+
+    run_nodes(story, monkeypatch, is_started=False)

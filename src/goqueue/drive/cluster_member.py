@@ -22,6 +22,7 @@ from goqueue.core.cluster.formation import Formation
 from goqueue.core.cluster.lagging import lagging_shards
 from goqueue.core.cluster.records import NodeRecord
 from goqueue.core.replication.leader import Replica
+from goqueue.drive.carry_on import to_its_end
 from goqueue.drive.cluster_growth import bring_own_metadata
 from goqueue.drive.disk_note import DiskNote, check_cluster, lost_tail, read_note, write_note
 from goqueue.drive.image_follower import ImageFollower
@@ -121,7 +122,7 @@ class ClusterMember:
         await self._check_no_copy()
         await self.membership.join()
         cluster_id = await self._formed()
-        await self._write_note(cluster_id=cluster_id, boot=boot, was_stopped=False)
+        await self._write_note(cluster_id=cluster_id, boot=boot, was_stopped=False, lost_tail=has_lost)
         await self._ports.open_door(self.hello(), self.verbs)
         self._probing.start()
         return cluster_id
@@ -197,9 +198,20 @@ class ClusterMember:
         self.peers.close()
         await self._write_note(was_stopped=True)
 
+    async def note_counted(self) -> None:
+        """A later start need not say what this one lost, once every shard that counts the node counts this start."""
+        if self._note.lost_tail and self._is_written_down():
+            await to_its_end(self._write_note(lost_tail=False))
+
+    def _is_written_down(self) -> bool:
+        image, me = self._metadata.image, self.me
+        records = [image.shard(shard) for shard in image.shards()]
+        return all(one.starts.get(me.node) == me.start for one in records if me.node in (*one.in_sync, *one.eligible))
+
     async def _write_note(self, **changes: object) -> None:
-        self._note = note = msgspec.structs.replace(self._note, **changes)
+        note = msgspec.structs.replace(self._note, **changes)
         await self._offload(lambda: write_note(self._disk, note))
+        self._note = note
 
     @property
     def _wait_s(self) -> float:

@@ -22,6 +22,7 @@ class DiskNote(msgspec.Struct, frozen=True):
     cluster_id: str = ""
     boot: str = ""  # of the machine, when a node last began to write here
     was_stopped: bool = False  # cleanly, after a last sync
+    lost_tail: bool = False  # by a power cut, and shards may still count an earlier start of the node
 
 
 def boot_id() -> str:
@@ -67,8 +68,8 @@ def check_alone(disk: Disk) -> None:
 
 
 def lost_tail(note: DiskNote, boot: str, syncs_always: bool) -> bool:
-    """The machine went down with writes that were not synced."""
-    return not syncs_always and not note.was_stopped and note.boot != boot
+    """The machine went down with writes that were not synced; perhaps before a start that ended too soon to say so."""
+    return note.lost_tail or (not syncs_always and not note.was_stopped and note.boot != boot)
 
 
 def write_note(disk: Disk, note: DiskNote) -> None:

@@ -142,11 +142,18 @@ class ShardDamage:
             await asyncio.sleep(_LOOK_S)
             if number % _FILES_EVERY == 0:
                 await self._look_for_files()
+            await self._note_counted()
             self._look()
             if self._damaged != self._told:
                 await self._tell(damaged=tuple(sorted(self._damaged)))
             for shard in self._damaged:
                 await self._mend(shard)
+
+    async def _note_counted(self) -> None:
+        try:
+            await self._member.note_counted()
+        except OSError as error:
+            logger.warning("it is not noted yet that this start counts", extra={"error": str(error)})
 
     async def _tell(self, **changes: object) -> None:
         damaged = self._damaged
