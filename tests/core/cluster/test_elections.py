@@ -53,3 +53,10 @@ def test_the_dead_are_not_waited_for_if_enough_live() -> None:
     assert found is not None and (found.leader, found.in_sync) == (1, (1, 2)) and len(found.in_sync) == ENOUGH
     found = elected(shard(0), Nodes(gone=(0, 1)).living)
     assert found is not None and (found.leader, found.in_sync) == (2, (0, 1, 2))
+
+
+def test_who_was_started_again_and_may_have_lost_its_disk_is_not_one_of_those_that_are_enough() -> None:
+    """It is not admitted yet: if it has nothing, the new leader would be the only one left that counts."""
+    living = {**Nodes(gone=(0,)).living, 1: NodeRecord("", "1.2", opening=True)}
+    found = elected(shard(0), living)
+    assert found is not None and (found.leader, found.in_sync) == (2, (0, 1, 2))

@@ -109,7 +109,7 @@ def elected(
     """The record with another leader and a higher epoch; nobody leads while none of those that may is alive. None if
     that is how it is already."""
     for node in _candidates(record, living, rules):
-        in_sync = _still_in_sync(record, node, living)
+        in_sync = _still_in_sync(record, node, living, rules)
         eligible = tuple(one for one in record.eligible if one != node) if node in record.eligible else record.eligible
         starts = {**record.starts, node: living[node].incarnation}
         chosen = {"leader": node, "epoch": record.epoch + 1, "in_sync": in_sync, "eligible": eligible, "starts": starts}
@@ -132,12 +132,12 @@ def has_candidate(record: ShardRecord, living: Mapping[int, NodeRecord]) -> bool
     return any(True for _ in _candidates(record, living, ALL_RULES))
 
 
-def _still_in_sync(record: ShardRecord, leader: int, living: Mapping[int, NodeRecord]) -> tuple[int, ...]:
-    """Those that live, if they are enough, so that writes need not wait for the others. Else all stay: what the leader
-    alone has is not to be given up with its disk."""
+def _still_in_sync(record: ShardRecord, leader: int, living: Mapping[int, NodeRecord], rules: Rules) -> tuple[int, ...]:
+    """Those that live, as the starts that count, if they are enough, so that writes need not wait for the others. Else
+    all stay: what the leader alone has is not to be given up with its disk."""
     if leader not in record.in_sync:
         return (leader,)
-    alive = tuple(one for one in record.in_sync if one == leader or one in living)
+    alive = tuple(one for one in record.in_sync if one == leader or _is_that_start(record, one, living, rules))
     return alive if len(alive) >= ENOUGH else record.in_sync
 
 
