@@ -165,6 +165,33 @@ def test_a_move_that_cannot_end_is_turned_back(monkeypatch: pytest.MonkeyPatch) 
     run_nodes(story, monkeypatch, count=4)
 
 
+def test_a_move_is_not_turned_back_to_fewer_than_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of those that had the shard are away: what is acknowledged meanwhile would be on the disk of one."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await jobs(nodes, 0, 5)
+        image, moves = nodes.brokers[0].metadata.image, moves_of(nodes.brokers[0])
+        shard = nodes.any.topics.require("jobs").record.shard_of(at.partition)
+        before = image.shard(shard).replicas
+        added = sorted(set(range(5)) - set(before))
+        await moves.begin(MoveIn(shards={shard: [*added, before[1]]}))
+        nodes.kill(before[1])
+        nodes.kill(before[2])
+        await until(lambda: set(image.shard(shard).in_sync) == {0, *added})
+        await nodes.brokers[0].publish.messages(
+            PublishMessages("jobs", [InputMessage(None, b"x", partition=at.partition)])
+        )
+        with pytest.raises(MoveRefused, match="Too few of those who would keep"):
+            await moves.cancel([shard])
+        assert len(image.shard(shard).in_sync) == 3
+        await nodes.start(before[2])
+        await until(lambda: before[2] in image.shard(shard).in_sync)
+        assert await moves.cancel([shard]) == [shard]
+        assert image.shard(shard).replicas == before and len(image.shard(shard).in_sync) == 2
+
+    run_nodes(story, monkeypatch, count=5)
+
+
 def test_copies_keep_to_a_throttle_that_can_be_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         at, loop = await jobs(nodes, 0, 3), asyncio.get_running_loop()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -64,8 +65,10 @@ class Reassignments:
         found = await self._drained(ask) if ask.drained else await self.plan(ask)
         if ask.throttle is not None:
             await self.throttle(ask.throttle)
+        minimums = self._minimums()
         for one in found.moves:
-            await self._change(one.shard, lambda record, after=one.after: begun(record, after))  # type: ignore[misc]
+            change = partial(begun, target=one.after, minimum=minimums.get(one.shard, 1))
+            await self._change(one.shard, change)
         return msgspec.structs.replace(found, is_begun=True)
 
     async def _drained(self, ask: MoveIn) -> MovePlanOut:
@@ -113,8 +116,9 @@ class Reassignments:
         for shard in shards:
             self._shard(shard)
         chosen = [shard for shard in shards or image.shards() if image.shard(shard).target]
+        minimums = self._minimums()
         for shard in chosen:
-            await self._change(shard, cancelled)
+            await self._change(shard, partial(cancelled, minimum=minimums.get(shard, 1)))
         return chosen
 
     async def elect(self, shard: int, unclean: bool) -> None:
@@ -178,7 +182,7 @@ class Reassignments:
             raise InvalidField("Name shards, or nodes to drain, or ask for a rebalance: one of the three.")
         if ask.fill and (not ask.drained or {*ask.fill} & {*ask.drained}):
             raise InvalidField("Nodes are filled beside others that are drained.", field="fill")
-        minimums = {one.shard: one.min_in_sync for one in self._view.shards()}
+        minimums = self._minimums()
         if ask.shards:
             return {shard: self._named_target(shard, nodes, minimums) for shard, nodes in ask.shards.items()}
         if ask.rebalance:
@@ -236,6 +240,9 @@ class Reassignments:
         per_s = size.written_per_s + size.read_per_s
         return PlannedMove(shard, list(before), list(target), adds, removes, size.bytes, per_s)
 
+    def _minimums(self) -> _Minimums:
+        return {one.shard: one.min_in_sync for one in self._view.shards()}
+
     async def _known_sizes(self) -> dict[int, ShardSize]:
         return {one.shard: one for one in await self._sizes.led()}
 
@@ -270,7 +277,9 @@ class Reassignments:
             revision, record = image.modified(key), self._shard(shard)
             after = change(record)
             if after is None:
-                raise MoveRefused(f"Nobody who would keep shard {shard} is in sync; wait until the others have it.")
+                raise MoveRefused(
+                    f"Too few of those who would keep shard {shard} are in sync; wait until more of them have it."
+                )
             try:
                 await self._metadata.commit(Commit({key: encode(after)}, modified={key: revision}))
                 return

@@ -78,6 +78,17 @@ def test_the_last_in_sync_is_never_given_up() -> None:
     assert begun(record, (4, 5)) is None
 
 
+def test_no_more_are_given_up_than_it_can_spare() -> None:
+    """What was acknowledged while the new ones counted is on one disk else."""
+    moving = caught_up(moved(shard((0, 1, 2)), 3, 4, 5), 3, 4)
+    few = msgspec.structs.replace(moving, in_sync=(0, 3, 4), starts={node: f"{node}.1" for node in (0, 3, 4)})
+    assert cancelled(few, 2) is None and begun(few, (5, 1, 2), 2) is None and begun(few, (0, 1, 2), 2) is None
+    assert moved(few, 3, 4, 1).in_sync == (0, 3, 4), "they stay"
+    assert cancelled(caught_up(few, 1), 2) == shard((0, 1, 2), (0, 1))
+    alone = msgspec.structs.replace(few, in_sync=(0,), eligible=(3, 4))
+    assert cancelled(alone, 2) == shard((0, 1, 2), (0,)), "there is nothing to wait for"
+
+
 def test_a_move_may_turn_to_other_nodes() -> None:
     record = moved(caught_up(moved(shard((0, 1)), 2, 3), 2), 3, 4)
     assert record.replicas == (3, 4, 0, 1) and record.before == (0, 1) and record.in_sync == (0, 1)

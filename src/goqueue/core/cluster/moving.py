@@ -33,21 +33,21 @@ def newly_added(before: ShardRecord, now: ShardRecord) -> list[int]:
     return [node for node in now.replicas if is_added(now, node) and node not in now.in_sync]
 
 
-def begun(record: ShardRecord, target: Sequence[int]) -> ShardRecord | None:
+def begun(record: ShardRecord, target: Sequence[int], minimum: int = 1) -> ShardRecord | None:
     """On its way to these nodes, the first of which is to lead. One that moves already turns to them instead. None if
-    nobody who stays is in sync."""
+    too few who stay are in sync: fewer than the `minimum` that it needs."""
     before = record.before or record.replicas
     if tuple(target) == before:
-        return cancelled(record)
+        return cancelled(record, minimum)
     replicas = (*target, *(node for node in before if node not in target))
-    turned = _held_by(record, replicas)
+    turned = _held_by(record, replicas, minimum)
     return turned and msgspec.structs.replace(turned, replicas=replicas, target=tuple(target), before=before)
 
 
-def cancelled(record: ShardRecord) -> ShardRecord | None:
-    """As it was before, without those that were to be added. None if nobody of before is in sync any more."""
+def cancelled(record: ShardRecord, minimum: int = 1) -> ShardRecord | None:
+    """As it was before, without those that were to be added. None if too few of before are in sync."""
     before = record.before or record.replicas
-    found = _held_by(record, before)
+    found = _held_by(record, before, minimum)
     return found and msgspec.structs.replace(found, replicas=before, target=(), before=())
 
 
@@ -108,9 +108,11 @@ def _is_there(record: ShardRecord, node: int, living: Mapping[int, NodeRecord]) 
     return found is not None and record.counts(node, found.incarnation)
 
 
-def _held_by(record: ShardRecord, nodes: Sequence[int]) -> ShardRecord | None:
-    """Nobody else counts or leads any more. None if nobody of these is in sync: the last one is never given up."""
-    if not any(node in nodes for node in record.in_sync):
+def _held_by(record: ShardRecord, nodes: Sequence[int], minimum: int = 1) -> ShardRecord | None:
+    """Nobody else counts or leads any more. None if that would leave fewer than the minimum in sync, which may be all
+    that have what was acknowledged; the last one is never given up."""
+    staying = sum(node in nodes for node in record.in_sync)
+    if staying < max(1, min(minimum, len(record.in_sync))):
         return None
     for node in (*record.in_sync, *record.eligible):
         if node not in nodes:
