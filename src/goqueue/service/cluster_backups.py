@@ -80,6 +80,8 @@ class ClusterBackups:
         self._backups: dict[str, _Cluster] = {}
 
     async def begin(self) -> BackupOut:
+        # Those that nobody read were ended here.
+        self._backups = {name: one for name, one in self._backups.items() if self._here.holds(name)}
         if len(self._backups) >= BACKUPS_MAX:
             raise BackupRefused(f"{BACKUPS_MAX} backups are under way; end one, or wait until it ends.")
         nodes = self._nodes()
