@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 
-from goqueue.base.errors import MetadataConflict
+from goqueue.base.errors import MetadataConflict, StoreOutOfReach
 from goqueue.base.metadata import Change, Commit, Session
 from goqueue.base.startup_errors import WrongNodeId
 from goqueue.core.cluster.controlling import Controlling
@@ -259,6 +259,52 @@ def test_a_node_that_stands_still_while_it_joins_joins_all_the_same() -> None:
         assert len(begun) == 2 and late.membership.is_held
         assert 3 in members[0].follower.image.nodes()
         await late.leave()
+
+    run(scenario)
+
+
+def test_sessions_of_registrations_that_failed_do_not_pile_up() -> None:
+    """Another node took the number while this one stood still."""
+
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        late = members[1]
+        late.client.is_cut_off = True
+        store.end_session(late.client._sessions[-1])
+        other = Member(store, 1, start=2, disk="another")
+        await other.join()
+        late.client.is_cut_off = False
+        await asyncio.sleep(20 * WAIT_S)
+        assert len([one for one in late.client._sessions if store.state.is_open(one)]) <= 1
+        await other.leave()
+        await asyncio.sleep(WAIT_S)
+        assert late.membership.is_held and late.follower.image.nodes()[1].incarnation == "1.1"
+
+    run(scenario)
+
+
+def test_what_a_node_tells_while_it_registers_again_is_told() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        client, membership = members[1].client, members[1].membership
+        store.end_session(client._sessions[-1])
+        client.delay_s = 1.0
+        await asyncio.sleep(2.9)
+        held = [membership.is_held]
+        await membership.tell(closing=True)
+        await asyncio.sleep(5)
+        held.append(membership.is_held)
+        assert held == [False, True] and members[0].follower.image.nodes()[1].closing
+
+    run(scenario)
+
+
+def test_what_the_store_did_not_hear_is_told_again() -> None:
+    async def scenario(store: SimMetadataStore, members: list[Member]) -> None:
+        members[1].client.is_cut_off = True
+        with pytest.raises(StoreOutOfReach):
+            await members[1].membership.tell(closing=True)
+        members[1].client.is_cut_off = False
+        await asyncio.sleep(1)
+        assert members[0].follower.image.nodes()[1].closing
 
     run(scenario)
 

@@ -49,6 +49,8 @@ class NodeMembership:
         self._depose_after = 0.0
         self._seen: dict[str, float] = {}  # since when each start of a node is there
         self._session: Session | None = None
+        self._told: NodeRecord | None = None  # what the store has of it
+        self._writing = asyncio.Lock()
         self._changed = asyncio.Event()
         self._moved = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -61,10 +63,8 @@ class NodeMembership:
     async def join(self) -> None:
         """`WrongNodeId` if another node has this number."""
         while self._session is None:
-            session = await self._metadata.store.open_session()
             try:
-                await self._register(session)
-                self._session = session
+                await self._begin_session()
             except SessionLost:
                 logger.warning("the session was lost before the node was registered; trying again")
         loop = asyncio.get_running_loop()
@@ -90,27 +90,41 @@ class NodeMembership:
         self._changed.set()
 
     async def tell(self, **changes: object) -> None:
-        """Others hear something new of this node; after a lost session, when it is registered again."""
+        """Others hear something new of this node; after a lost session, when it is registered again. If it fails they
+        hear of it later."""
         self._record = msgspec.structs.replace(self._record, **changes)
         if self._session is not None and not self._session.is_lost:
             await self._write(self._session)
 
     async def _write(self, session: Session) -> None:
-        key = f"{NODES}{self._node_id}"
-        known = self._metadata.image.modified(key)
-        await self._metadata.commit(Commit({key: encode(self._record)}, modified={key: known}, session=session.id))
+        async with self._writing:
+            if self._told is (record := self._record):
+                return
+            key = f"{NODES}{self._node_id}"
+            known = self._metadata.image.modified(key)
+            await self._metadata.commit(Commit({key: encode(record)}, modified={key: known}, session=session.id))
+            self._told = record
 
-    async def _register(self, session: Session) -> None:
-        """What is told meanwhile is not written by who tells it: it is registered too when this returns."""
+    async def _begin_session(self) -> None:
+        """One that the node is not registered with is not left behind: it would be renewed for ever."""
+        session = await self._metadata.store.open_session()
+        try:
+            self._told = await self._register(session)
+        except BaseException:
+            await session.end()
+            raise
+        self._session = session
+
+    async def _register(self, session: Session) -> NodeRecord:
+        """What was told with it: there may be news by now."""
         loop = asyncio.get_running_loop()
         key, deadline = f"{NODES}{self._node_id}", loop.time() + self._wait_s
-        registered: NodeRecord | None = None
-        while registered is not self._record:
+        while True:
             record = self._record
             try:
                 puts = {key: encode(record)}
                 await self._metadata.commit(Commit(puts, modified={key: self._expected(key)}, session=session.id))
-                registered = record
+                return record
             except MetadataConflict:
                 if loop.time() > deadline:
                     message = f"Node {self._node_id} is running already; every node needs a number of its own."
@@ -127,21 +141,20 @@ class NodeMembership:
         """A session that is lost, because the store or this node stood still, is followed by another."""
         while True:
             await asyncio.sleep(_RETRY_S)
-            if self.is_held and self._node_id in self._metadata.image.nodes():
-                continue
             try:
-                await self._register_again()
+                if not self.is_held or self._node_id not in self._metadata.image.nodes():
+                    await self._register_again()
+                elif self._session is not None and self._told is not self._record:
+                    await self._write(self._session)
             except GoQueueError as error:
-                logger.error("not registered; trying again", extra={"error": error.message})
+                logger.error("not registered as it is; trying again", extra={"error": error.message})
 
     async def _register_again(self) -> None:
         """With another session, also if the one before still holds: then somebody with a copy of this node's disk had
         its place, and is gone."""
         if self._session is not None and not self._session.is_lost:
             await self._session.end()
-        session = await self._metadata.store.open_session()
-        await self._register(session)
-        self._session = session
+        await self._begin_session()
         logger.warning("registered again after the session was lost")
 
     # --- the controller --------------------------------------------------------------------------------------
