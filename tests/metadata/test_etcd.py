@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -109,6 +110,24 @@ def test_a_member_that_stops_in_the_middle_is_left(members: list[EtcdMember]) ->
 
     length_s = 6  # the one that stands still may be who leads the others: they need a moment to choose another
     on_store(msgspec.structs.replace(settings(members), session_s=length_s), scenario)
+
+
+def test_a_watch_leaves_a_member_that_takes_connections_and_never_answers(tmp_path: Path) -> None:
+    """Commits through this node wait for the watch: the controller's as well."""
+    with etcd_members(tmp_path) as [member], socket.create_server(("127.0.0.1", 0)) as silent:
+
+        async def scenario(store: EtcdMetadata) -> None:
+            begin = (await store.read()).revision
+            store._calls._current = 0  # as after a failure of the other one
+            changes = store.watch(begin)
+            following = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0.1)
+            await put(store, "topics/a", "1")
+            (entry,) = (await asyncio.wait_for(following, 8)).puts
+            assert entry.key == "topics/a"
+
+        places = [f"127.0.0.1:{silent.getsockname()[1]}", member.client]
+        on_store(EtcdSettings(places, session_s=SESSION_S, call_s=1.0), scenario)
 
 
 def test_without_a_quorum_nothing_hangs_and_the_session_is_lost_by_our_own_clock(members: list[EtcdMember]) -> None:

@@ -52,7 +52,7 @@ class EtcdWatch:
         member, stream = await self._calls.stream(WATCH)
         try:
             start = etcd.WatchCreate(key=self._keys[0], range_end=self._keys[1], start_revision=after + 1)
-            await stream.write(etcd.WatchRequest(create=start))
+            await self._write(stream, etcd.WatchRequest(create=start))
             while (response := await self._next(stream)) is not None:
                 if response.compact_revision:
                     raise WatchedTooLate(f"Changes are known from revision {response.compact_revision} on.")
@@ -65,6 +65,14 @@ class EtcdWatch:
         finally:
             stream.cancel()
 
+    async def _write(self, stream: Any, request: etcd.WatchRequest) -> None:
+        """A connection that nobody answers on takes it only after twenty seconds, or never."""
+        try:
+            async with asyncio.timeout(self._silence_s):
+                await stream.write(request)
+        except TimeoutError:
+            raise StoreOutOfReach("The metadata store takes no watch.") from None
+
     async def _next(self, stream: Any) -> etcd.WatchResponse | None:
         """None once the store is closed. A silent member is asked for a sign of life, and left if none comes."""
         reading = asyncio.ensure_future(stream.read())
@@ -76,7 +84,7 @@ class EtcdWatch:
                 if reading.done():
                     return self._read(reading.result())
                 if not is_asked:
-                    await stream.write(etcd.WatchRequest(progress=etcd.WatchProgress()))
+                    await self._write(stream, etcd.WatchRequest(progress=etcd.WatchProgress()))
             raise StoreOutOfReach("The metadata store fell silent.")
         finally:
             reading.cancel()
