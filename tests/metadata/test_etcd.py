@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,8 +16,10 @@ import uvloop
 
 from goqueue.base.errors import GoQueueError, MetadataConflict, StoreOutOfReach
 from goqueue.base.metadata import ABSENT, Commit, WatchedTooLate
+from goqueue.core.cluster.records import TopicRecord, encode
 from goqueue.drive.etcd_calls import COMPACT, EtcdCalls, EtcdSettings
 from goqueue.drive.etcd_metadata import EtcdMetadata
+from goqueue.drive.image_follower import ImageFollower
 from goqueue.wire import etcd_pb2
 from tests.etcd import EtcdMember, allow_only_root, etcd_members
 from tests.waiting import wait_until_async
@@ -179,6 +182,39 @@ def test_a_watch_that_compaction_overtook_says_so(members: list[EtcdMember]) -> 
                 raise AssertionError("told a change that it cannot know")
 
     on_store(settings(members), scenario)
+
+
+def test_who_watches_goes_on_with_a_store_that_was_set_back_to_a_backup(tmp_path: Path) -> None:
+    with etcd_members(tmp_path) as [member]:
+
+        async def scenario(store: EtcdMetadata) -> None:
+            follower = ImageFollower(store, lambda _: None)
+            await put(store, "topics/kept", _topic("kept"))
+            await follower.start()
+            member.kill()
+            (kept,) = [path for path in tmp_path.iterdir() if path.is_dir()]
+            shutil.copytree(kept, tmp_path / "backup")
+            member.start()
+            for number in range(5):
+                await put(store, f"topics/gone{number}", _topic(f"gone{number}"))
+            image = follower.image
+            await wait_until_async(lambda: image.topic("gone4") is not None, image.topics)
+            member.kill()
+            shutil.rmtree(kept)
+            (tmp_path / "backup").rename(kept)
+            member.start()
+            await put(store, "topics/other", _topic("other"))
+            await wait_until_async(lambda: image.topic("other") is not None, image.topics)
+            assert [one.name for one in image.topics()] == ["kept", "other"]
+            await follower.commit(Commit({"topics/last": _topic("last")}))
+            assert image.topic("last") is not None
+            await follower.stop()
+
+        on_store(settings([member]), scenario)
+
+
+def _topic(name: str) -> str:
+    return encode(TopicRecord(name, f"id-{name}", 1, {}, 1))
 
 
 def test_more_keys_than_a_page_are_read_as_of_one_revision(members: list[EtcdMember]) -> None:

@@ -12,7 +12,7 @@ import grpc
 
 from goqueue.base.errors import StoreOutOfReach
 from goqueue.base.metadata import Change, Entry, Revision, WatchedTooLate
-from goqueue.drive.etcd_calls import WATCH, EtcdCalls
+from goqueue.drive.etcd_calls import RANGE, WATCH, EtcdCalls
 from goqueue.wire import etcd_pb2 as etcd
 
 logger = logging.getLogger(__name__)
@@ -58,12 +58,21 @@ class EtcdWatch:
                     raise WatchedTooLate(f"Changes are known from revision {response.compact_revision} on.")
                 if response.canceled:
                     raise StoreOutOfReach(f"The watch was ended: {response.cancel_reason}.")
+                if response.created and response.header.revision < after:
+                    await self._check_history(after)
                 yield response
         except (StoreOutOfReach, grpc.aio.AioRpcError, asyncio.InvalidStateError):
             self._calls.leave(member)
             raise
         finally:
             stream.cancel()
+
+    async def _check_history(self, after: Revision) -> None:
+        """A member may lag behind the others. A store of which none knows the revision was set back to a backup: what
+        it goes on with is another history."""
+        newest = (await self._calls.ask(RANGE, etcd.RangeRequest(key=self._keys[0], limit=1))).header.revision
+        if newest < after:
+            raise WatchedTooLate(f"The store is at revision {newest} again, before {after}.")
 
     async def _write(self, stream: Any, request: etcd.WatchRequest) -> None:
         """A connection that nobody answers on takes it only after twenty seconds, or never."""

@@ -118,11 +118,14 @@ class Image:
     # --- changes -------------------------------------------------------------------------------------------
 
     def load(self, snapshot: Snapshot) -> Change:
-        """Takes all from a reading of the store; returns what that changed here."""
+        """Takes all from a reading of the store; returns what that changed here. A store that was set back to a backup
+        has written other things under the same revisions since."""
+        is_set_back = snapshot.revision < self.revision
         gone = [key for key in sorted(self._modified) if key not in snapshot.entries]
-        news = [entry for key, entry in snapshot.entries.items() if self._modified.get(key) != entry.modified]
+        news = [one for key, one in snapshot.entries.items() if is_set_back or self._modified.get(key) != one.modified]
         change = Change(snapshot.revision, news, gone)
         self.apply(change)
+        self.revision = snapshot.revision
         return change
 
     def apply(self, change: Change) -> None:
