@@ -27,7 +27,7 @@ from goqueue.core.cluster.records import (
 from goqueue.edge.doors import DoorAddresses
 from goqueue.edge.kafka.budget import Budget
 from goqueue.edge.kafka.calls import ConnectionEnd, KafkaPeer
-from goqueue.edge.kafka.connection import Later
+from goqueue.edge.kafka.connection import Answered, Later
 from goqueue.node import Node
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -56,11 +56,18 @@ class Door:
         """By a client of its own, or by this one."""
         api = api_of(request)
         version = api.max_version if version is None else version
-        frame = memoryview(request_bytes(request, version, 1))[4:]
-        answer = self._dispatch(frame, peer or KafkaPeer("127.0.0.1"), LOCAL, ConnectionEnd())
-        told = await answer.answer if isinstance(answer, Later) else answer
+        told = await self._answered(request, version, peer)
         assert told is not None
         return response_of(api, version, b"".join(told)[4:])[1]
+
+    async def tell(self, request: object, version: int) -> None:
+        """What has no answer."""
+        assert await self._answered(request, version, None) is None
+
+    async def _answered(self, request: object, version: int, peer: KafkaPeer | None) -> Answered:
+        frame = memoryview(request_bytes(request, version, 1))[4:]
+        answer = self._dispatch(frame, peer or KafkaPeer("127.0.0.1"), LOCAL, ConnectionEnd())
+        return await answer.answer if isinstance(answer, Later) else answer
 
     def led_by(self, node: int) -> int:
         """A partition of the topic."""

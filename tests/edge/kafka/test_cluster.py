@@ -14,6 +14,7 @@ from goqueue.base.errors import NotLoaded, PeerLost
 from goqueue.format.records import NewRecord, build
 from goqueue.service.publish import Publish
 from goqueue.wire import codes
+from goqueue.wire.errors import WireError
 from goqueue.wire.messages import (
     add_partitions_to_txn,
     consumer_group_heartbeat,
@@ -276,6 +277,23 @@ def test_a_batch_whose_coordinator_cannot_be_asked_is_sent_again(
         monkeypatch.setattr(Publish, "append", append)
         (one,) = (await door.ask(produced(door, 0))).responses[0].partition_responses
         assert one.error_code == codes.NOT_ENOUGH_REPLICAS
+
+    told(story)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_produce_without_an_answer_that_is_refused_ends_the_connection(told: Run, is_late: bool) -> None:
+    async def story(door: Door) -> None:
+        partition = door.broker.topics.require(TOPIC).partition(door.led_by(0))
+        await door.tell(write(partition.at.partition, acks=0), 9)
+        assert partition.end_offset == 1
+        if is_late:
+            partition.serve(False)
+        else:
+            partition.lead(None)
+        with pytest.raises(WireError, match=r"refused: .* leader|refused: .* in a moment"):
+            await door.tell(write(partition.at.partition, acks=0), 9)
+        assert partition.end_offset == 1
 
     told(story)
 

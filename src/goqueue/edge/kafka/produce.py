@@ -20,6 +20,7 @@ from goqueue.service.front import Front
 from goqueue.service.hooks import TooMuchHere
 from goqueue.service.publish import Publish
 from goqueue.wire.codes import INVALID_PRODUCER_EPOCH, INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS
+from goqueue.wire.errors import WireError
 from goqueue.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -72,6 +73,7 @@ class ProduceHandler:
         if large:
             return Exclusive(self._append_large(call, request, response, stored, large))
         if acks is Acks.NONE:
+            _end_if_refused(response)
             return None
         waiting = {place: one for place, one in stored.items() if not publish.is_durable(one.at, acks or Acks.ALL)}
         if waiting:
@@ -129,6 +131,7 @@ class ProduceHandler:
                 told = call.peer.refusals.told(command.at, command.batch, error)
                 answers[place] = self._failed(command.at, told)
         if acks is Acks.NONE:
+            _end_if_refused(_with(response, answers))
             return None
         heads = _heads(request, stored)
         return await self._settled(call, _with(response, answers), stored, heads, (acks, request.timeout_ms))
@@ -179,6 +182,14 @@ class ProduceHandler:
             return response
         found = [NodeEndpoint(one.node, one.host, one.port, one.rack) for one in self._brokers.endpoints(named, call)]
         return ProduceResponse(responses=response.responses, node_endpoints=found)
+
+
+def _end_if_refused(response: ProduceResponse) -> None:
+    """Who asked for no answer hears of what was refused by the end of its connection: it looks for the leaders again,
+    instead of sending to a node that stores nothing."""
+    answers = [one for topic in response.responses for one in topic.partition_responses]
+    if refused := next((one for one in answers if one.error_code), None):
+        raise WireError(f"a produce that has no answer was refused: {refused.error_message}")
 
 
 def _stored(appended: Appended) -> PartitionProduceResponse:
