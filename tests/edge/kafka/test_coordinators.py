@@ -26,6 +26,7 @@ from goqueue.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from goqueue.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.edge.kafka.one_of_three import TOPIC, Door, Run
 
 TOLD: dict[type[GoQueueError], int] = {
@@ -60,6 +61,20 @@ def test_a_coordinator_that_could_not_write_is_asked_again(
         assert added.error_code == TOLD[trouble]
         committed = await door.ask(offset_commit(name, door.led_by(0)), 8)
         assert committed.topics[0].partitions[0].error_code == TOLD[trouble]
+
+    told(story)
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_offsets_of_a_group_that_is_not_loaded_are_not_taken_for_none(told: Run, version: int) -> None:
+    async def story(door: Door) -> None:
+        group = door.id_led_by(0)
+        door.broker.group_hosts.of(group).unload()
+        topics = [OffsetFetchRequestTopic(TOPIC, [0, 1])]
+        answer = await door.ask(OffsetFetchRequest(group_id=group, topics=topics), version)
+        found = [(one.partition_index, one.committed_offset, one.error_code) for one in answer.topics[0].partitions]
+        assert found == [(number, -1, codes.COORDINATOR_LOAD_IN_PROGRESS) for number in (0, 1)]
+        assert version < 2 or answer.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
 
     told(story)
 

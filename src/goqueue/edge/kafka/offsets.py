@@ -157,7 +157,7 @@ class OffsetHandler:
         try:
             return self._only_group(call, request, moving)
         except GoQueueError as error:
-            return fetching.OffsetFetchResponse(error_code=coordinator_code(error))
+            return _of_none(request, coordinator_code(error))
 
     def _only_group(
         self, call: KafkaCall, request: fetching.OffsetFetchRequest, moving: Moving
@@ -323,6 +323,22 @@ def _stable(found: Iterable[OffsetCommitted], unstable: set[TopicPartition]) -> 
 
 def _nothing(group: str, topic: str, number: int) -> OffsetCommitted:
     return OffsetCommitted(group, topic, number, -1, -1, "", -1)
+
+
+def _of_none(request: fetching.OffsetFetchRequest, code: int) -> fetching.OffsetFetchResponse:
+    """Said of every partition too: the oldest versions have no other place for it, and some clients look at no other.
+    Without it nothing would seem to be committed, and they would begin anew."""
+    topics = [
+        fetching.OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                fetching.OffsetFetchResponsePartition(partition_index=number, committed_offset=-1, error_code=code)
+                for number in topic.partition_indexes
+            ],
+        )
+        for topic in request.topics or ()
+    ]
+    return fetching.OffsetFetchResponse(topics=topics, error_code=code)
 
 
 def _unknown(topic: fetching.OffsetFetchRequestTopics) -> fetching.OffsetFetchResponseTopics:
