@@ -20,13 +20,20 @@ from goqueue.service.groups import Groups
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire import codes
 from goqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from goqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from goqueue.wire.messages.end_txn import EndTxnRequest
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from goqueue.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
 from goqueue.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from goqueue.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.edge.kafka.one_of_three import TOPIC, Door, Run
 
 TOLD: dict[type[GoQueueError], int] = {
@@ -77,6 +84,25 @@ def test_offsets_of_a_group_that_is_not_loaded_are_not_taken_for_none(told: Run,
         assert version < 2 or answer.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
 
     told(story)
+
+
+@pytest.mark.parametrize("version", [3, 5])
+def test_a_producer_whose_consumer_has_a_stale_epoch_may_abort_and_go_on(told_alone: Run, version: int) -> None:
+    async def story(door: Door) -> None:
+        joins = ConsumerGroupHeartbeatRequest(
+            "g", "m", rebalance_timeout_ms=1_000, subscribed_topic_names=[TOPIC], topic_partitions=[]
+        )
+        epoch = (await door.ask(joins)).member_epoch
+        begun = await door.ask(InitProducerIdRequest("p", 10_000), 4)
+        who = (begun.producer_id, begun.producer_epoch)
+        if version < 5:
+            assert (await door.ask(AddOffsetsToTxnRequest("p", *who, "g"), 3)).error_code == codes.NONE
+        topics = [TxnOffsetCommitRequestTopic(TOPIC, [TxnOffsetCommitRequestPartition(0, 7)])]
+        for shown, code in ((epoch + 1, codes.ILLEGAL_GENERATION), (epoch, codes.NONE)):
+            answer = await door.ask(TxnOffsetCommitRequest("p", "g", *who, shown, "m", topics=topics), version)
+            assert answer.topics[0].partitions[0].error_code == code
+
+    told_alone(story)
 
 
 def offset_commit(group: str, partition: int) -> OffsetCommitRequest:

@@ -10,7 +10,7 @@ from goqueue.base.commands import Caller
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import TopicPartition
 from goqueue.base.limits import PATTERN_SECONDS_MAX
-from goqueue.core.groups.errors import IllegalGeneration, UnknownGroup
+from goqueue.core.groups.errors import IllegalGeneration, StaleMemberEpoch, UnknownGroup
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.patterns import InvalidPattern, TopicPattern, compile_pattern
 from goqueue.core.txn.errors import ProducerFenced, UnknownTransaction
@@ -306,7 +306,7 @@ def producer_code(error: GoQueueError, knows_fenced: bool) -> int:
         return INVALID_PRODUCER_EPOCH
     if isinstance(error, UnknownTransaction):
         return INVALID_PRODUCER_ID_MAPPING
-    if isinstance(error, UnknownGroup):
+    if isinstance(error, UnknownGroup | StaleMemberEpoch):  # which producers know no words for
         return code_of(IllegalGeneration(error.message))
     return coordinator_code(error)
 
