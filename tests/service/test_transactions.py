@@ -18,10 +18,18 @@ from goqueue.base.commands import (
     ScheduledAt,
     StoredAt,
 )
-from goqueue.base.errors import GoQueueError, InvalidField, OutOfOrderSequence, StaleReceipt, StorageFailed
+from goqueue.base.errors import (
+    GoQueueError,
+    InvalidField,
+    InvalidGroup,
+    OutOfOrderSequence,
+    StaleReceipt,
+    StorageFailed,
+)
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.broker import Broker
+from goqueue.core.groups.errors import OffsetMetadataTooLarge
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit
 from goqueue.core.txn.effects import TxnEffect
 from goqueue.core.txn.errors import InvalidTxnState, ProducerFenced
@@ -333,6 +341,26 @@ def test_offsets_move_with_the_commit_and_are_unstable_until_then() -> None:
 
 
 # --- repeated requests -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("group", "metadata", "refused"), [("g", "x" * 5_000, OffsetMetadataTooLarge), ("", "", InvalidGroup)]
+)
+def test_offsets_that_no_commit_could_move_are_refused_at_once(
+    group: str, metadata: str, refused: type[GoQueueError]
+) -> None:
+    async def story(broker: Broker) -> None:
+        await broker.topics.create("in", 1, {})
+        producer = await Producer(broker).begin()
+        asked = CommitRequest(group, "", -1, None, [OffsetCommit("in", 0, 5, -1, metadata)])
+        with pytest.raises(refused):
+            await broker.transactions.add_offsets(*producer.key, asked, is_named=False)
+        fine = CommitRequest("g", "", -1, None, [OffsetCommit("in", 0, 5)])
+        await broker.transactions.add_offsets(*producer.key, fine, is_named=False)
+        await producer.end()
+        assert broker.groups.offsets("g")[TopicPartition("in", 0)].offset == 5
+
+    tell(story)
 
 
 def test_a_publish_with_a_number_is_stored_once_however_often_it_is_sent() -> None:

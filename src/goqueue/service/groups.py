@@ -241,9 +241,9 @@ class Groups:
     def commit(self, request: CommitRequest) -> Answer:
         return self._ask(request.group, lambda groups, ticket, now: groups.commit(ticket, request, now))
 
-    def check_commit(self, request: CommitRequest) -> None:
-        """Raises if the request would be refused."""
-        self._machine(request.group).check_commit(request)
+    def check_in_transaction(self, request: CommitRequest) -> None:
+        """Raises if a transaction may not move the group so."""
+        self._machine(request.group).check_in_transaction(request)
 
     async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit], by: tuple[int, int, Millis]) -> None:
         """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over. `by` names

@@ -55,8 +55,7 @@ class TransactionEffects:
 
     async def check_offsets(self, request: CommitRequest) -> None:
         """Raises if the group would refuse them now."""
-        if request.member_id or request.generation_or_epoch >= 0:
-            self._groups.check_commit(request)
+        self._groups.check_in_transaction(request)
 
     async def hold_leases(self, receipts: Sequence[str], lease_ms: Millis) -> None:
         """The leases last so long from now; raises for the first that is over."""

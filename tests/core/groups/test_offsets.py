@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from goqueue.base.errors import InvalidName, UnknownPartition, UnknownTopic
+from goqueue.base.errors import InvalidGroup, UnknownPartition, UnknownTopic
 from goqueue.base.ids import TopicPartition
 from goqueue.core.groups import CommitRequest, OffsetCommit
 from goqueue.core.groups.errors import (
@@ -58,6 +58,26 @@ def test_a_classic_commit_needs_member_and_generation() -> None:
     assert world.committed() == {"a/0": 5}
 
 
+def test_a_commit_in_a_transaction_needs_its_generation_and_no_more() -> None:
+    world = World()
+
+    def asked(member_id: str, generation: int) -> CommitRequest:
+        return CommitRequest("g", member_id, generation, None, [OffsetCommit("a", 0, 5)])
+
+    world.coordinator.check_in_transaction(asked("", -1))
+    with pytest.raises(UnknownGroup):
+        world.coordinator.check_in_transaction(asked("m1", 3))
+    world.settled(world.join(new_member_id="m1"))
+    world.coordinator.check_in_transaction(asked("", -1))  # older producers do not say who reads
+    world.coordinator.check_in_transaction(asked("m1", 1))
+    with pytest.raises(IllegalGeneration):
+        world.coordinator.check_in_transaction(asked("m1", 0))
+    with pytest.raises(UnknownMember):
+        world.coordinator.check_in_transaction(asked("m9", 1))
+    world.join("m1")
+    world.coordinator.check_in_transaction(asked("m1", 2))  # before the sync
+
+
 def test_each_partition_has_its_own_result() -> None:
     world = World(offset_metadata_bytes_max=10)
     offsets = [
@@ -71,7 +91,7 @@ def test_each_partition_has_its_own_result() -> None:
     assert kinds == [type(None), UnknownPartition, UnknownTopic, OffsetMetadataTooLarge]
     (record,) = world.coordinator.offsets("g").values()
     assert (record.offset, record.leader_epoch, record.metadata, record.commit_ms) == (1, 4, "fine", 1_000)
-    with pytest.raises(InvalidName):
+    with pytest.raises(InvalidGroup):
         world.now_or_never(world.coordinator.commit, CommitRequest("", "", -1, None, offsets))
 
 

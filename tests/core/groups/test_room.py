@@ -92,7 +92,7 @@ def test_a_node_has_a_bounded_number_of_groups_however_they_are_made() -> None:
         lambda: commit(world, "four"),
         lambda: world.result(world.join(group="four")),
         lambda: world.now_or_never(world.coordinator.reset_offsets, "four", [OffsetCommit("a", 0, 1)]),
-        lambda: world.coordinator.check_commit(CommitRequest("four", "", -1, None, [])),
+        lambda: world.coordinator.check_in_transaction(CommitRequest("four", "", -1, None, [])),
     ):
         with pytest.raises(TooManyGroups):
             refused()

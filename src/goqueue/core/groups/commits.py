@@ -33,18 +33,29 @@ def check_commit(group: Group | None, request: CommitRequest) -> None:
     generation = request.generation_or_epoch
     if generation < 0 and is_empty(group):
         return
+    if request.is_simple and group is not None:
+        raise UnknownMember("The group has members; join it to commit, or wait until it is empty.")
+    _check_member(group, request)
+    if isinstance(group, ClassicGroup) and group.state is ClassicState.COMPLETING:
+        raise RebalanceInProgress("The group is rebalancing; commit after the sync.")
+
+
+def check_in_transaction(group: Group | None, request: CommitRequest) -> None:
+    """The same for a commit in a transaction: one without a member is not checked, and no rebalance is in its way."""
+    if not request.is_simple and not (request.generation_or_epoch < 0 and is_empty(group)):
+        _check_member(group, request)
+
+
+def _check_member(group: Group | None, request: CommitRequest) -> None:
+    generation = request.generation_or_epoch
     if group is None:
         raise UnknownGroup("There is no such group; join it, or commit without a generation.", field="group")
-    if request.is_simple:
-        raise UnknownMember("The group has members; join it to commit, or wait until it is empty.")
     if isinstance(group, ConsumerGroup):
         check_epoch(group, request.member_id, generation)
         return
     group.roster.check(request.member_id, request.instance_id)
     if generation != group.generation:
         raise IllegalGeneration(f"Generation {generation} is not the current one ({group.generation}); join again.")
-    if group.state is ClassicState.COMPLETING:
-        raise RebalanceInProgress("The group is rebalancing; commit after the sync.")
 
 
 def check_epoch(group: ConsumerGroup, member_id: str, epoch: int) -> None:

@@ -15,7 +15,7 @@ from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.core.groups import classic_join, rest, share
 from goqueue.core.groups import heartbeat as kafka
 from goqueue.core.groups import mixed as members
-from goqueue.core.groups.commits import check_commit, check_delete, check_empty
+from goqueue.core.groups.commits import check_commit, check_delete, check_empty, check_in_transaction
 from goqueue.core.groups.config import changed_config, check_room
 from goqueue.core.groups.consumer import ConsumerGroup
 from goqueue.core.groups.describe import live_topics
@@ -43,7 +43,7 @@ from goqueue.core.groups.requests import (
     SyncRequest,
 )
 from goqueue.core.groups.settings import GroupSettings
-from goqueue.core.groups.table import GroupTable, check_group_name
+from goqueue.core.groups.table import GroupTable
 
 
 class Coordinator(GroupReads):
@@ -216,7 +216,8 @@ class Coordinator(GroupReads):
 
     def commit(self, ticket: int, request: CommitRequest, now: Millis) -> GroupStep:
         with self._deciding(ticket, request.group, now) as out:
-            self.check_commit(request)
+            check_commit(self._table.groups.get(request.group), request)
+            self._table.check_room(request.group)
             out.answer(ticket, self._committed(request.group, request.offsets, now, out))
         return out
 
@@ -241,10 +242,11 @@ class Coordinator(GroupReads):
         check_empty(self._table.share(group))
         self._table.check_room(group)
 
-    def check_commit(self, request: CommitRequest) -> None:
-        """Raises as a commit of the request would."""
-        check_commit(self._table.groups.get(request.group), request)
+    def check_in_transaction(self, request: CommitRequest) -> None:
+        """Raises if a transaction may not move the group so: once it is committed, nobody hears of it."""
+        check_in_transaction(self._table.groups.get(request.group), request)
         self._table.check_room(request.group)
+        self._table.offsets.check_metadata(request.offsets)
 
     def commit_settled(self, ticket: int, group: str, offsets: Sequence[OffsetCommit], now: Millis) -> GroupStep:
         """A transaction that committed moves the group, whoever its members are by now."""
@@ -309,7 +311,6 @@ class Coordinator(GroupReads):
         return out
 
     def _committed(self, group: str, offsets: Sequence[OffsetCommit], now: Millis, out: GroupStep) -> OffsetsReply:
-        check_group_name(group)
         return OffsetsReply(self._table.offsets.commit(group, offsets, self._table.topics, now, out))
 
 

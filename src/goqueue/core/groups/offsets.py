@@ -80,12 +80,19 @@ class GroupOffsets:
             return UnknownTopic(f"No topic {commit.topic!r}.", field="topic")
         if topics is not None and not 0 <= commit.partition < topics[commit.topic]:
             return UnknownPartition(f"Topic {commit.topic!r} has no partition {commit.partition}.", field="partition")
+        return self._too_large(commit)
+
+    def check_metadata(self, offsets: Iterable[OffsetCommit]) -> None:
+        """Raises if there is too much text beside one of them."""
+        for each in offsets:
+            if (error := self._too_large(each)) is not None:
+                raise error
+
+    def _too_large(self, commit: OffsetCommit) -> OffsetMetadataTooLarge | None:
         most = self._settings.offset_metadata_bytes_max
-        if len(commit.metadata.encode()) > most:
-            return OffsetMetadataTooLarge(
-                f"The text beside an offset is over {most} bytes; shorten it.", field="metadata"
-            )
-        return None
+        if len(commit.metadata.encode()) <= most:
+            return None
+        return OffsetMetadataTooLarge(f"The text beside an offset is over {most} bytes; shorten it.", field="metadata")
 
     def _committed(self, group: str, commit: OffsetCommit, now: Millis) -> OffsetCommitted:
         offset, leader_epoch, metadata = commit.offset, commit.leader_epoch, commit.metadata

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from goqueue.base.errors import InvalidGroup, InvalidName
+from goqueue.base.errors import InvalidGroup
 from goqueue.base.ids import Millis
 from goqueue.base.limits import GROUP_NAME_CHARS_MAX
 from goqueue.core.groups.classic import ClassicGroup
@@ -309,7 +309,7 @@ class GroupTable:
 def check_group_name(name: str) -> None:
     """Kafka's groups may be called anything but nothing."""
     if not name:
-        raise InvalidName("The group name is empty.", field="group")
+        raise InvalidGroup("The group name is empty.", field="group")
 
 
 def _since(group: Group) -> Millis:
