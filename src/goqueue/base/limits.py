@@ -98,6 +98,7 @@ CLOCK_LATE_MS: Final = 3_600_000  # after the newest message a start does not tr
 TXN_ID_CHARS_MAX: Final = 1_000
 TXN_OFFSETS_MAX: Final = 10_000
 TXN_ANSWERS_MAX: Final = 10_000
+TXN_GROUPS_MAX: Final = 1_000
 TXN_DELAYED_MAX: Final = 10_000
 TXN_DELAYED_BYTES_MAX: Final = 64 * MIB  # payloads of delayed messages, of all open transactions together
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from goqueue.base.encoding import decode, encode
-from goqueue.base.errors import GoQueueError, InvalidField, OutOfOrderSequence
+from goqueue.base.errors import GoQueueError, InvalidField, InvalidGroup, OutOfOrderSequence
 from goqueue.core.machine import Decision
 from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.core.txn.effects import ScheduleDelayed, end_of
@@ -322,6 +322,10 @@ def test_what_makes_no_sense_is_refused() -> None:
     world = World().open()
     with pytest.raises(TransactionTooLarge):
         world.machine.add(*world.key, 0, More(answers=[TxnAnswer(f"{n}") for n in range(10_001)]))
+    with pytest.raises(TransactionTooLarge):
+        world.machine.add(*world.key, 0, More(groups=[f"g{n}" for n in range(1_001)]))
+    with pytest.raises(InvalidGroup):
+        world.machine.add(*world.key, 0, More(groups=["g" * 1_001]))
     entries = [ScheduleEntry("t", 0, 5, b"k", b"v")] * 10_001
     with pytest.raises(TransactionTooLarge):
         world.machine.add(*world.key, 0, More(delayed=TxnDelayed(ID, 0, 0, entries)))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from goqueue.base.errors import InvalidField
-from goqueue.base.limits import TXN_ID_CHARS_MAX
+from collections.abc import Iterable
+
+from goqueue.base.errors import InvalidField, InvalidGroup
+from goqueue.base.limits import GROUP_NAME_CHARS_MAX, TXN_ID_CHARS_MAX
 from goqueue.core.txn.errors import ConcurrentTransactions, InvalidTxnState, ProducerFenced, TransactionTooLarge
 from goqueue.core.txn.records import TxnState
 
@@ -21,6 +23,12 @@ def check_id(transactional_id: str) -> None:
 def check_room(count: int, most: int, what: str) -> None:
     if count > most:
         raise TransactionTooLarge(f"A transaction holds at most {most} {what}; commit more often.")
+
+
+def check_groups(names: Iterable[str]) -> None:
+    """They are written down with the transaction, whether such groups are there or not."""
+    if any(len(name) > GROUP_NAME_CHARS_MAX for name in names):
+        raise InvalidGroup(f"A group's name has at most {GROUP_NAME_CHARS_MAX} characters.", field="group")
 
 
 def fenced(state: TxnState, epoch: int) -> ProducerFenced:

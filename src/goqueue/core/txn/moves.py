@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from goqueue.base.errors import OutOfOrderSequence
 from goqueue.base.ids import Millis
-from goqueue.base.limits import TXN_ANSWERS_MAX, TXN_DELAYED_MAX, TXN_OFFSETS_MAX
-from goqueue.core.txn.checks import check_room, ending, fenced, wrong
+from goqueue.base.limits import TXN_ANSWERS_MAX, TXN_DELAYED_MAX, TXN_GROUPS_MAX, TXN_OFFSETS_MAX
+from goqueue.core.txn.checks import check_groups, check_room, ending, fenced, wrong
 from goqueue.core.txn.epochs import NEW, bumped
 from goqueue.core.txn.errors import ConcurrentTransactions
 from goqueue.core.txn.records import (
@@ -80,6 +80,9 @@ def with_more(state: TxnState, more: More) -> TxnState:
     places = {(one.group, one.topic, one.partition): one for one in (*state.offsets, *more.offsets)}
     answered = {one.receipt: one for one in (*state.answers, *more.answers)}
     waiting = state.delayed + (0 if more.delayed is None else len(more.delayed.entries))
+    groups = {*state.groups, *more.groups}
+    check_groups(more.groups)
+    check_room(len(groups), TXN_GROUPS_MAX, "groups")
     check_room(len(places), TXN_OFFSETS_MAX, "offsets")
     check_room(len(answered), TXN_ANSWERS_MAX, "receipts")
     check_room(waiting, TXN_DELAYED_MAX, "delayed messages")
@@ -88,7 +91,7 @@ def with_more(state: TxnState, more: More) -> TxnState:
         partitions=tuple(sorted({*state.partitions, *more.partitions})),
         offsets=tuple(places[key] for key in sorted(places)),
         answers=tuple(answered.values()),
-        groups=tuple(sorted({*state.groups, *more.groups})),
+        groups=tuple(sorted(groups)),
         calls=(*state.calls, more.call)[-CALLS_KEPT:] if more.call is not None else state.calls,
         delayed=waiting,
     )
