@@ -136,6 +136,10 @@ class TransactionCoordinators:
         """Those that are not over."""
         return _by_name([one.table.open() for one in self._each])
 
+    def moving(self, group: str) -> set[TopicPartition]:
+        """Where they are about to move a group."""
+        return {TopicPartition(*at) for one in self._each for at in one.table.moving(group)}
+
     @property
     def open_count(self) -> int:
         """Of those that are loaded."""

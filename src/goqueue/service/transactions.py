@@ -254,12 +254,7 @@ class TransactionVerbs:
 
     def unstable(self, group: str) -> set[TopicPartition]:
         """Where open transactions are about to move the group."""
-        return {
-            TopicPartition(one.topic, one.partition)
-            for state in self.open()
-            for one in state.offsets
-            if one.group == group
-        }
+        return self._coordinators.moving(group)
 
     def name_of(self, producer_id: int, ended: bool = False) -> str:
         """The transactional id of a producer; with `ended` also by the producer id of its last transaction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -39,6 +40,7 @@ from goqueue.core.txn.records import (
     decode_record,
     encode_record,
 )
+from goqueue.core.txn.table import TransactionTable
 from tests.core.txn.deciding import complete, ends_in, new_machine, overdue, state_in, take
 
 ID = "shop"
@@ -329,6 +331,25 @@ def test_what_makes_no_sense_is_refused() -> None:
     entries = [ScheduleEntry("t", 0, 5, b"k", b"v")] * 10_001
     with pytest.raises(TransactionTooLarge):
         world.machine.add(*world.key, 0, More(delayed=TxnDelayed(ID, 0, 0, entries)))
+
+
+def test_where_a_group_is_moved_is_known_without_a_look_at_all_that_is_open() -> None:
+    table = TransactionTable()
+    others = tuple(TxnOffset(f"g{number}", "t", 0, 1) for number in range(2_000))
+    mine = tuple(TxnOffset("g", "t", number, 1) for number in range(2))
+    for number in range(50):
+        table.apply(TxnState(f"id{number}", number, 0, TxnStage.ONGOING, offsets=others))
+    table.apply(TxnState("a", 100, 0, TxnStage.ONGOING, offsets=(*others, *mine)))
+    table.apply(TxnState("b", 101, 0, TxnStage.ONGOING, offsets=mine[:1]))
+    began = time.process_time()
+    for _ in range(1_000):
+        assert list(table.moving("g")) == [("t", 0), ("t", 1), ("t", 0)]
+    assert time.process_time() - began < 1, "a request may ask for thousands of groups"
+    table.apply(TxnState("a", 100, 0, TxnStage.PREPARE_COMMIT, offsets=mine))
+    table.apply(TxnState("b", 101, 0, TxnStage.COMPLETE_COMMIT))
+    assert list(table.moving("g")) == [("t", 0), ("t", 1)]
+    table.apply(TxnGone("a"))
+    assert list(table.moving("g")) == [] and len(list(table.moving("g7"))) == 50
 
 
 def test_the_last_publishes_are_known_by_their_numbers() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 
 from goqueue.core.txn.errors import UnknownTransaction
 from goqueue.core.txn.records import (
@@ -29,6 +30,7 @@ class TransactionTable:
         self.get: Callable[[str], TxnState | None] = self._states.get  # itself: everything that is done asks it
         self._ids: dict[int, str] = {}  # by producer id
         self._open: set[str] = set()  # begun, and their end not yet carried out
+        self._moving: dict[str, dict[str, list[tuple[str, int]]]] = {}  # where they move groups, by group and id
         self._delayed: dict[str, dict[int, TxnDelayed]] = {}
 
     # --- changes ---------------------------------------------------------------------------------------------
@@ -63,6 +65,7 @@ class TransactionTable:
         before = self._states.pop(name, None)
         if before is not None:
             self._ids.pop(before.producer_id, None)
+            self._stand_still(before)
         self._open.discard(name)
         self.staged.moved(before, None if isinstance(record, TxnGone) else record)
         if isinstance(record, TxnGone):
@@ -71,6 +74,14 @@ class TransactionTable:
         self._ids[record.producer_id] = name
         if record.stage not in IDLE:
             self._open.add(name)
+            for one in record.offsets:
+                self._moving.setdefault(one.group, {}).setdefault(name, []).append((one.topic, one.partition))
+
+    def _stand_still(self, before: TxnState) -> None:
+        for group in {one.group for one in before.offsets}.intersection(self._moving):
+            self._moving[group].pop(before.transactional_id, None)
+            if not self._moving[group]:
+                del self._moving[group]
 
     def snapshot(self) -> Iterator[Record]:
         """Records that make all of this whole."""
@@ -87,6 +98,10 @@ class TransactionTable:
     def open(self) -> list[TxnState]:
         """Those that are not over."""
         return [self._states[name] for name in sorted(self._open)]
+
+    def moving(self, group: str) -> Iterator[tuple[str, int]]:
+        """The partitions in which they are about to move a group."""
+        return chain.from_iterable(self._moving.get(group, {}).values())
 
     @property
     def open_count(self) -> int:

@@ -285,7 +285,7 @@ class OffsetHandler:
 
 
 def _groups(call: KafkaCall, request: fetching.OffsetFetchRequest) -> list[str]:
-    return [one.group_id for one in request.groups] if call.version >= 8 else [request.group_id]
+    return list(dict.fromkeys(one.group_id for one in request.groups)) if call.version >= 8 else [request.group_id]
 
 
 def _known(moving: Moving, group: str) -> set[TopicPartition]:
