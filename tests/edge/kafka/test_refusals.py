@@ -6,16 +6,22 @@ import asyncio
 from typing import Any
 
 import msgspec
+import pytest
 
-from goqueue.base.errors import NotEnoughReplicas, NotLeader, OutOfOrderSequence
+from goqueue.base.errors import GoQueueError, NotEnoughReplicas, NotLeader, NotLoaded, OutOfOrderSequence
 from goqueue.base.ids import TopicPartition
 from goqueue.core.dedupe import SEQUENCE_MAX
+from goqueue.core.txn.errors import ConcurrentTransactions
+from goqueue.core.txn.records import TxnState
 from goqueue.drive.partition import Partition
 from goqueue.edge.kafka.calls import KafkaPeer
 from goqueue.edge.kafka.refusals import BEHIND_MAX, WRITERS_MAX, Refusals
+from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire import codes
+from goqueue.wire.messages.init_producer_id import InitProducerIdRequest
 from tests.door.kafka.raw import batch, produce_to
 from tests.edge.kafka.one_of_three import TOPIC, Door, Run
+from tests.txn.world import transactional_batch
 
 AT = TopicPartition(TOPIC, 0)
 NOT_LEADER, OUT_OF_ORDER = NotLeader("elsewhere"), OutOfOrderSequence("a gap")
@@ -103,6 +109,35 @@ def test_a_partition_that_does_not_know_the_producer_takes_its_first_batch_first
         assert [await client.offset(sequence) for sequence in range(3)] == [0, 1, 2]
 
     told(story)
+
+
+@pytest.mark.parametrize("trouble", [NotLoaded, NotLeader, ConcurrentTransactions])
+def test_so_it_is_where_the_coordinator_could_not_add_the_partition(
+    told_alone: Run, monkeypatch: pytest.MonkeyPatch, trouble: type[GoQueueError]
+) -> None:
+    add, troubles = TransactionVerbs.add_partitions, [trouble("Not now.")]
+
+    async def added(self: TransactionVerbs, *asked: Any) -> TxnState:
+        if troubles:
+            raise troubles.pop()
+        return await add(self, *asked)
+
+    async def story(door: Door) -> None:
+        monkeypatch.setattr(TransactionVerbs, "add_partitions", added)
+        begun, peer = await door.ask(InitProducerIdRequest("p", 10_000), 4), KafkaPeer("127.0.0.1")
+
+        async def send(sequence: int) -> tuple[int, int]:
+            batch = transactional_batch(["v"], begun.producer_id, begun.producer_epoch, sequence)
+            request = msgspec.structs.replace(produce_to(TOPIC, 0, batch), transactional_id="p")
+            (answer,) = (await door.ask(request, 12, peer)).responses[0].partition_responses
+            return answer.error_code, answer.base_offset
+
+        is_busy = trouble is ConcurrentTransactions
+        refused = codes.CONCURRENT_TRANSACTIONS if is_busy else codes.NOT_ENOUGH_REPLICAS, -1
+        assert [await send(0), await send(1)] == [refused] * 2
+        assert [await send(sequence) for sequence in range(3)] == [(codes.NONE, offset) for offset in range(3)]
+
+    told_alone(story)
 
 
 def test_one_that_comes_again_and_again_is_waited_for() -> None:

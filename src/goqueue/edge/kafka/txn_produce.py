@@ -29,6 +29,7 @@ from goqueue.wire.messages.produce import (
 
 ADDS_FROM: Final = 12  # the version of Produce that says so
 Producer = tuple[int, int]  # id and epoch
+_ELSEWHERE: Final = (NotLeader, NotLoaded, PeerLost)  # of what a coordinator says
 
 
 class ProduceApi(Protocol):
@@ -137,16 +138,24 @@ class TransactionalProduce:
                 if isinstance(answer, Exclusive):
                     answer = await answer
         except GoQueueError as error:
+            self._remember(call, request, error)
             return _refused(request, error)
         if answer is None:
             return ProduceResponse()
         return answer if isinstance(answer, ProduceResponse) else await answer
 
+    def _remember(self, call: KafkaCall, request: ProduceRequest, error: GoQueueError) -> None:
+        """Batches behind these are not stored before they came again: who is new to a partition may begin anywhere."""
+        told = NotLoaded(error.message) if isinstance(error, _ELSEWHERE) else error
+        for topic in request.topic_data:
+            name = topic.name if call.version < 13 else self._names.by_id(topic.topic_id, call.caller)
+            for data in topic.partition_data:
+                call.peer.refusals.told(TopicPartition(name or "", data.index), data.records or b"", told)
+
 
 def _refused(request: ProduceRequest, error: GoQueueError) -> ProduceResponse:
     # What a coordinator at another node cannot do now is no reason to look for another leader of the partition.
-    is_elsewhere = isinstance(error, NotLeader | NotLoaded | PeerLost)
-    code = NOT_ENOUGH_REPLICAS if is_elsewhere else producer_code(error, knows_fenced=False)
+    code = NOT_ENOUGH_REPLICAS if isinstance(error, _ELSEWHERE) else producer_code(error, knows_fenced=False)
     topics = [
         TopicProduceResponse(
             name=topic.name,
