@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from goqueue.base.errors import InvalidName
+from goqueue.base.errors import InvalidGroup
 from goqueue.core.groups.errors import (
     FencedInstance,
     GroupFull,
@@ -297,7 +297,7 @@ def test_stale_and_strange_words_are_refused() -> None:
         world.result(world.join("m9", group="nowhere"))
     with pytest.raises(InvalidSessionTimeout):
         world.result(world.join(session_ms=5_999))
-    with pytest.raises(InvalidName):
+    with pytest.raises(InvalidGroup):
         world.result(world.join(group=""))
 
 
