@@ -7,14 +7,14 @@ from collections.abc import Generator
 
 import pytest
 
-from goqueue.base.errors import DiskFull
+from goqueue.base.errors import DiskFull, NotLoaded
 from goqueue.broker import Broker
 from goqueue.drive import cleaner
 from goqueue.drive.partition import Partition
 from goqueue.log.compaction import Swap
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
-from tests.service.brokers import broker_on, fetch, publish
+from tests.service.brokers import broker_on, fetch, fetch_all, publish
 
 
 async def _rolled(broker: Broker, config: dict[str, object]) -> Partition:
@@ -150,5 +150,68 @@ def test_a_compaction_under_way_spares_the_next_topic_of_the_name(monkeypatch: p
             await _made_anew(broker)
             await cleaning
         await _check_made_anew(disk, loop)
+
+    run_virtually(scenario)
+
+
+async def _compactable(broker: Broker) -> Partition:
+    """Four segments that become one."""
+    await broker.topics.create("t", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": 0.0})
+    (partition,) = broker.topics.require("t").partitions
+    for number in range(4):
+        await publish(broker, "t", f"v{number}", key=f"k{number}")
+        partition.log.roll()
+    await broker.flusher.seal(partition)
+    return partition
+
+
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_log_that_is_cut_while_it_is_compacted_does_not_get_back_what_is_gone(
+    monkeypatch: pytest.MonkeyPatch, is_whole: bool
+) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        disk, work = SimDisk(), cleaner._work_a_little
+        async with broker_on(disk, loop) as broker:
+            partition = await _compactable(broker)
+            is_cut = False
+
+            def work_and_cut(steps: Generator[Swap | None, None, int]) -> Swap | int | None:
+                nonlocal is_cut
+                found = work(steps)
+                if isinstance(found, Swap) and not is_cut:
+                    is_cut = True
+                    partition.begin_anew(0, 0) if is_whole else partition.cut(1, 0)
+                return found
+
+            monkeypatch.setattr(cleaner, "_work_a_little", work_and_cut)
+            await broker.cleaner.clean_all()
+            assert is_cut
+            for number in range(3):
+                await publish(broker, "t", f"new {number}", key=f"new {number}")
+        async with broker_on(disk, loop) as broker:
+            values = [record.value for record in await fetch_all(broker, "t", 0)]
+            assert values == [*([] if is_whole else [b"v0"]), b"new 0", b"new 1", b"new 2"]
+
+    run_virtually(scenario)
+
+
+def test_nor_is_it_cut_while_a_file_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        run, refused = Swap.run, []
+        async with broker_on(SimDisk(), loop) as broker:
+            partition = await _compactable(broker)
+
+            def run_beside_a_cut(self: Swap) -> None:
+                for change in (lambda: partition.cut(1, 0), lambda: partition.begin_anew(0, 0)):
+                    with pytest.raises(NotLoaded):
+                        change()
+                    refused.append(change)
+                run(self)
+
+            monkeypatch.setattr(Swap, "run", run_beside_a_cut)
+            await broker.cleaner.clean_all()
+            assert refused
+            partition.cut(1, 0)
+            assert partition.end_offset == 1
 
     run_virtually(scenario)

@@ -80,11 +80,13 @@ class Cleaner:
         await self.drop_head(partition, start_offset)
 
     async def put_in_place(self, partition: Partition, make: Callable[[], Awaitable[Swap | None]]) -> None:
-        """A segment that `make` writes anew takes its place; nobody else works on the log meanwhile."""
+        """A segment that `make` writes anew takes its place; nobody else works on the log meanwhile. It does not if the
+        log is cut meanwhile."""
         async with self._lock:
             await self._flusher.seal(partition)
+            cuts = partition.log.notes.cuts
             if (swap := await make()) is not None:
-                await to_its_end(self._swap(partition, swap))
+                await to_its_end(self._swap(partition, swap, cuts))
 
     async def verify(self, partition: Partition, segment: Segment) -> None:
         """What turns out damaged is fenced off, unless the segment is not the log's any more."""
@@ -92,10 +94,20 @@ class Cleaner:
             if segment in partition.log.segments:
                 await to_its_end(self._offload(segment.verify))
 
-    async def _swap(self, partition: Partition, swap: Swap) -> None:
-        await self._offload(swap.run)
-        partition.log.swap(swap.old, swap.new)
+    async def _swap(self, partition: Partition, swap: Swap, cuts: int) -> bool:
+        """False if the log was cut since it had so many cuts: what was written anew is not what belongs there."""
+        log = partition.log
+        if log.notes.cuts != cuts:
+            await self._offload(swap.give_up)
+            return False
+        log.is_swapping = True
+        try:
+            await self._offload(swap.run)
+            log.swap(swap.old, swap.new)
+        finally:
+            log.is_swapping = False
         await self._offload(swap.clean_up)
+        return True
 
     async def retire(self, partition: Partition, start_offset: Offset) -> None:
         """The same for a log of ours: what stands behind the offset is safe before what stands before it goes."""
@@ -137,7 +149,7 @@ class Cleaner:
             _tell(partition, error)
 
     async def _compact(self, partition: Partition, config: TopicConfig) -> None:
-        log = partition.log
+        log, cuts = partition.log, partition.log.notes.cuts
         before = log.size_bytes
         await self._offload(log.begin_gaps().run)
         stable = partition.state.last_stable_offset
@@ -145,8 +157,8 @@ class Cleaner:
         while not isinstance(found := await self._offload(lambda: _work_a_little(steps)), int):
             if partition.is_closed:
                 return
-            if found is not None:
-                await self._swap(partition, found)
+            if found is not None and not await self._swap(partition, found, cuts):
+                return
             await asyncio.sleep(_STEP_S)
         await self._offload(log.end_compaction(found).run)
         logger.info(

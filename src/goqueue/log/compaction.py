@@ -59,6 +59,10 @@ class Swap(msgspec.Struct):
         disk.sync_dir(directory)
         self.new.seal = self.new.write_seal(self.tombstones_since)
 
+    def give_up(self) -> None:
+        """Instead of `run`."""
+        self.new.home.disk.remove(self.new.path(".log.compact"))
+
     def clean_up(self) -> None:
         for segment in self.old:
             if segment.base_offset != self.new.base_offset:

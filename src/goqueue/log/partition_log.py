@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import cast
 
-from goqueue.base.errors import DamagedRange, OutOfResources
+from goqueue.base.errors import DamagedRange, NotLoaded, OutOfResources
 from goqueue.base.ids import Offset
 from goqueue.base.limits import BATCH_BYTES_MAX, MIB
 from goqueue.format.batch import strides
@@ -45,6 +45,7 @@ class PartitionLog(LogAppends):
         self.synced_offset: Offset = self.end_offset
         self.mark = JournalMark(self)
         self._syncs_begun = syncs
+        self.is_swapping = False  # a segment's file is being replaced on another thread
         self.bytes_read = 0  # since it was opened
         self.sync_refusal: OutOfResources | None = None  # of the last round, if that could not sync
 
@@ -233,6 +234,7 @@ class PartitionLog(LogAppends):
 
     def truncate(self, offset: Offset) -> None:
         """Drops every batch that reaches `offset` or lies beyond, durably, file and indexes alike."""
+        self._check_files_stay()
         if offset >= self.end_offset:
             self.notes.take_back(self.end_offset)  # an epoch may be noted of which nothing is left
             return
@@ -261,6 +263,7 @@ class PartitionLog(LogAppends):
 
     def begin_without_files(self) -> None:
         """Its directory was deleted: the log is empty, and takes writes again even if it had failed for that."""
+        self._check_files_stay()
         self.notes.directory_lost()
         self._failure = ""
         self.begin_anew(0)
@@ -269,6 +272,7 @@ class PartitionLog(LogAppends):
         """Drops everything; the log is empty and goes on at an offset behind its end, or before its start. A crash in
         between leaves a part of what was there, as a cut does. What was asked to go behind that offset is not what
         will be there."""
+        self._check_files_stay()
         self.notes.begin_cut()
         for segment in reversed(self.segments):
             segment.remove_files()
@@ -281,6 +285,11 @@ class PartitionLog(LogAppends):
         self.notes.take_back(0)
         self.notes.change(start_offset=offset, deleted_to=deleted_to)
         self.notes.write()
+
+    def _check_files_stay(self) -> None:
+        """`NotLoaded` while a name may mean another file in a moment: it is tried again."""
+        if self.is_swapping:
+            raise NotLoaded("A segment of the log is being replaced; it can be cut in a moment.")
 
     def _settle_names(self) -> None:
         """Also the directory's own, which may be new: where the log ends from here on counts as safe."""
