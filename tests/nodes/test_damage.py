@@ -229,15 +229,24 @@ def test_a_leader_that_is_damaged_hands_over_and_comes_back(monkeypatch: pytest.
     run_nodes(story, monkeypatch)
 
 
+@pytest.mark.parametrize("is_gone", [False, True], ids=["a bad sector", "a deleted file"])
 @pytest.mark.parametrize("node", [0, 1])
-def test_what_the_disk_cannot_give_back_is_fetched_again(monkeypatch: pytest.MonkeyPatch, node: int) -> None:
-    """A bad sector is an error of every read, and no wrong bytes."""
+def test_what_the_disk_cannot_give_back_is_fetched_again(
+    monkeypatch: pytest.MonkeyPatch, node: int, is_gone: bool
+) -> None:
+    """Both are an error of every read, and no wrong bytes."""
 
     async def story(nodes: Nodes) -> None:
         at = await filled(nodes, leader=0)
         await until(lambda: all(one.seal for one in log_of(nodes, node, at).segments[:-1]))
         before = log_of(nodes, node, at).home.stats.segments_mended
-        spoil(monkeypatch, nodes._disks[node], files(nodes._disks[node], at)[1])
+        path = files(nodes._disks[node], at)[1]
+        if is_gone:
+            for segment in log_of(nodes, node, at).segments:
+                segment.let_go()
+            nodes._disks[node].remove(path)
+        else:
+            spoil(monkeypatch, nodes._disks[node], path)
         if node == 0:  # a reader meets it
             for offset in range(60):
                 assert await patiently(lambda: first_at(nodes, at, offset)) == f"{offset:04d}" * 50  # noqa: B023

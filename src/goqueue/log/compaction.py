@@ -14,6 +14,7 @@ below its predecessor's end, which is how recovery knows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from operator import lt
 
@@ -50,7 +51,8 @@ class Swap(msgspec.Struct):
     def run(self) -> None:
         self.new.file().sync()
         for segment in self.old:
-            segment.pin()
+            with suppress(FileNotFoundError):  # what is mended may be gone
+                segment.pin()
         disk, directory = self.new.home.disk, self.new.home.directory
         for suffix in (".seal", ".index", ".timeindex", ".damage"):
             disk.remove(self.new.path(suffix))

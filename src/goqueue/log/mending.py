@@ -64,6 +64,8 @@ class Mending:
         self._new.home.disk.remove(self._new.path(".log.compact"))
 
     def _copy(self, end: Position) -> None:
+        if self._position >= end:
+            return  # the file may be gone
         file = self._old.file()
         for found in walk(file, self._position, end, self._old.base_offset):
             if isinstance(found, Flaw):

@@ -162,8 +162,9 @@ class PartitionLog(LogAppends):
                     data = read_of_earlier_run(segment, begin, bytes_max, limit, wait, first_max, is_active)
             except BatchTooLarge:
                 return b""
-            except FileNotFoundError:
+            except FileNotFoundError as error:
                 if segment in self.segments:
+                    self.note_unreadable(segment, error)
                     raise
                 return self.read(offset, bytes_max, limit, wait, first_max)  # dropped or merged meanwhile
             except OSError as error:
@@ -180,7 +181,8 @@ class PartitionLog(LogAppends):
 
     def note_unreadable(self, segment: Segment, why: OSError) -> None:
         """All of it is to come from another replica: nobody knows how much of it the disk still gives back."""
-        if why.errno in UNREADABLE and not segment.differs:
+        is_gone = isinstance(why, FileNotFoundError)  # somebody deleted it
+        if (is_gone or why.errno in UNREADABLE) and not segment.differs:
             segment.differs = True
             self.home.stats.damaged_ranges += 1
             logger.error("a segment cannot be read", extra={"segment": segment.path(".log"), "error": str(why)})

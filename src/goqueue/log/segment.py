@@ -194,9 +194,9 @@ class Segment(SegmentContents):
 
     def pin(self) -> None:
         """Holds on to file and indexes for good: the name on disk is about to mean another file."""
-        self.file(), self.indexes()
         self._pinned = True
         self.home.open_segments.forget(self)
+        self.file(), self.indexes()
 
     # --- growing -----------------------------------------------------------------------------------------
 
