@@ -156,6 +156,28 @@ def test_a_leader_that_does_not_know_yet_what_is_acknowledged_is_asked_again(mon
     run_nodes(story, monkeypatch)
 
 
+def test_a_leader_that_is_damaged_in_the_same_place_does_not_say_that_nothing_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In what no CRC covers, so that it did not notice. Another replica leads then, and both are mended."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        nodes.kill(1, "kept")
+        await until(lambda: all(one.seal for one in log_of(nodes, 0, at).segments[:-1]))
+        path = files(nodes._disks[1], at)[0]
+        starts = [start for start, _, _, _ in strides(nodes._disks[1].read_file(path) or b"")]
+        for start in starts[1:4]:
+            flip(nodes._disks[1], path, start + 70)
+        flip(nodes._disks[0], path, starts[2] + 7)
+        await nodes.start(1)
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        await until(lambda: log_of(nodes, 1, at).home.stats.segments_mended > 0, 120)
+        await whole(nodes, at, 60)
+
+    run_nodes(story, monkeypatch)
+
+
 @pytest.mark.parametrize("node", [0, 1])
 @pytest.mark.parametrize("lost", [1, 3])
 def test_files_that_a_log_began_with_come_back_from_the_others(

@@ -13,7 +13,7 @@ from goqueue.drive.topic_records import SINGLE
 from goqueue.log.epoch_history import NO_EPOCH, end_of_epoch
 from goqueue.log.reader import NeedsVerification
 from goqueue.log.segment import Segment
-from goqueue.log.verifying import is_as_sealed, misplaced_in
+from goqueue.log.verifying import is_as_sealed, is_sound, misplaced_in
 
 
 class PartitionReplica:
@@ -83,6 +83,17 @@ class PartitionReplica:
             return b""
         return self.read_tail(offset, bytes_max)
 
+    def read_range(self, first: Offset, end: Offset, bytes_max: int) -> bytes:
+        """For a replica that has lost it, to which no batches say that compaction left none: an error if it is damaged
+        here too. Waits for the device."""
+        log = self.partition.log
+        batches = log.read(first, bytes_max, end, wait=True)
+        there = [one for one in log.segments if first < one.next_offset and one.base_offset < end]
+        is_damaged = self._is_misplaced(first, batches) if batches else not all(map(_is_whole, there))
+        if is_damaged:
+            raise DamagedRange("The leader is damaged there too.", first_offset=first, next_offset=end)
+        return batches
+
     def _is_misplaced(self, offset: Offset, batches: bytes) -> bool:
         found = misplaced_in(self.partition.log, offset, batches)
         if found is None or found is self._proven:
@@ -121,3 +132,11 @@ class PartitionReplica:
 
     def mark(self, high_watermark: Offset) -> None:
         self.partition.replicated(high_watermark)
+
+
+def _is_whole(segment: Segment) -> bool:
+    if segment.seal is not None:
+        return is_as_sealed(segment)
+    if not is_sound(segment, segment.length):
+        raise NeedsVerification
+    return True

@@ -31,6 +31,7 @@ from goqueue.drive.partition_replica import PartitionReplica
 from goqueue.drive.replica_fetches import FETCH_BYTES
 from goqueue.log.mending import is_damaged
 from goqueue.log.partition_log import PartitionLog
+from goqueue.log.reader import NeedsVerification
 from goqueue.log.stats import StorageStats
 from goqueue.log.verifying import verify_all
 from goqueue.wire.node_frames import Hello
@@ -233,10 +234,15 @@ class ShardDamage:
         if found.partition.high_watermark < ask.end:
             # Whoever just began to lead learns it anew. No batches would say that compaction left none.
             raise NotLoaded("The leader does not know yet that this is acknowledged; it does in a moment.")
-        log, start = found.partition.log, found.partition.log.start_offset
+        start = found.start_offset
         if not start <= ask.first < ask.end:
             return encode(RangeAnswer(start, b""))
-        return encode(RangeAnswer(start, await self._offload(lambda: log.read(ask.first, FETCH_BYTES, ask.end, True))))
+        try:
+            batches = await self._offload(lambda: found.read_range(ask.first, ask.end, FETCH_BYTES))
+        except NeedsVerification:
+            found.partition.log.roll()
+            raise NotLoaded("The leader looks whether its own log is damaged there.") from None
+        return encode(RangeAnswer(start, batches))
 
 
 def _has_directory(log: PartitionLog) -> bool:
