@@ -18,12 +18,14 @@ from goqueue.core.txn.errors import InvalidProducerMapping, InvalidTxnState
 from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnAnswer, TxnStage
 from goqueue.drive.shard_roles import FETCH
-from goqueue.format.batch import read_header, split
+from goqueue.format.batch import read_header, split, strides
 from goqueue.format.records import decode
 from goqueue.service.txn_partitions import TransactionPartitions
 from goqueue.service.txn_sending import PERFORM, SentEffect
+from goqueue.sim.disk import SimDisk
 from goqueue.wire.node_frames import Hello
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
+from tests.nodes.test_damage import files, flip, log_of, record_of, restart, shard_of
 from tests.txn.world import transactional_batch
 
 TOPIC = "out"
@@ -413,3 +415,40 @@ def test_an_administrator_ends_only_what_hangs(monkeypatch: pytest.MonkeyPatch) 
         assert await read(nodes, at) == ["v"]
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("is_twice", [False, True])
+def test_who_could_not_read_a_marker_when_it_started_knows_it_when_it_leads(
+    monkeypatch: pytest.MonkeyPatch, is_twice: bool
+) -> None:
+    """It was damaged, and came from another replica; or so it was at the start before."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create(TOPIC, 6)
+        at, producer = nodes.place_at(0, TOPIC), Producer(nodes, "p")
+        await producer.init()
+        for value, commit in (("one", True), ("aborted", False), ("two", True)):
+            await producer.write(at, value)
+            await producer.end(commit)
+        await until(lambda: len({log_of(nodes, node, at).end_offset for node in range(3)}) == 1)
+        await restart(nodes, 1, lambda disk: flip_batch(disk, at, 3))
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        await until(lambda: log_of(nodes, 1, at).home.stats.segments_mended > 0)
+        if is_twice:
+            await restart(nodes, 1, lambda disk: None)
+        await until(lambda: 1 in record_of(nodes, shard_of(nodes, at)).in_sync)
+        known = [nodes.brokers[node].topics.require(TOPIC).partition(at.partition) for node in (0, 1)]
+        assert known[1].state.txns.aborted == known[0].state.txns.aborted != []
+        nodes.kill(0)
+        nodes.kill(2)
+        await nodes.start(2)
+        await nodes.until_led()
+        assert await read(nodes, at) == ["one", "two"]
+
+    run_nodes(story, monkeypatch)
+
+
+def flip_batch(disk: SimDisk, at: TopicPartition, number: int) -> None:
+    path = files(disk, at)[0]
+    starts = [start for start, _, _, _ in strides(disk.read_file(path) or b"")]
+    flip(disk, path, starts[number] + 65)

@@ -210,7 +210,7 @@ class Partition(PartitionMarks):
 
     def _look_for_producers(self, now: Millis) -> None:
         """Who wrote what, as the log says: of what was cut off there may have been more than is remembered."""
-        dedupe, txns = recover_producers(self.log, False, now)
+        dedupe, txns, self.producers.is_partial = recover_producers(self.log, False, now)
         self.dedupe.become(dedupe)
         self.state.txns.restore(txns.open, txns.aborted)
 

@@ -67,9 +67,11 @@ class PartitionOpener:
         if shard.starts:
             self._check_held(log, topic_id, at)
         found.bytes_replayed = self._replay.take(log, topic_id)
-        dedupe, txns = recover_producers(log, found.was_clean, self.clock.now_ms())
+        dedupe, txns, is_partial = recover_producers(log, found.was_clean, self.clock.now_ms())
         state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
-        return Partition(at, log, state, dedupe, self._flusher, self.offload), found
+        partition = Partition(at, log, state, dedupe, self._flusher, self.offload)
+        partition.producers.is_partial = is_partial and bool(shard.starts)  # others have it: it will be mended
+        return partition, found
 
     def _open_log(
         self, at: TopicPartition, topic_id: str, config: TopicConfig, is_own: bool, is_replicated: bool

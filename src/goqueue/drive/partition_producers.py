@@ -8,7 +8,7 @@ from goqueue.base.ids import Millis, Offset
 from goqueue.core.dedupe import Dedupe, ProducerState
 from goqueue.core.partition_txns import PartitionTxns
 from goqueue.drive.offload import Offload
-from goqueue.drive.producers import snapshot_producers, write_producers
+from goqueue.drive.producers import note_batches, snapshot_producers, write_producers
 from goqueue.format.batch import read_header
 from goqueue.log.partition_log import PartitionLog
 
@@ -16,13 +16,14 @@ from goqueue.log.partition_log import PartitionLog
 class PartitionProducers:
     """The producers of one partition."""
 
-    __slots__ = ("_dedupe", "_log", "_offload", "_txns")
+    __slots__ = ("_dedupe", "_log", "_offload", "_txns", "is_partial")
 
     def __init__(self, log: PartitionLog, dedupe: Dedupe, txns: PartitionTxns, offload: Offload) -> None:
         self._log = log
         self._dedupe = dedupe
         self._txns = txns
         self._offload = offload
+        self.is_partial = False  # batches were damaged that would have said more
 
     def __len__(self) -> int:
         return len(self._dedupe)
@@ -84,8 +85,23 @@ class PartitionProducers:
         """Forgets producers not heard of since."""
         self._dedupe.expire(before)
 
+    async def look_again(self, now: Millis) -> None:
+        """The log is whole again: what was damaged when it was opened may be a marker, or a producer's last batch."""
+        log = self._log
+        while self.is_partial:
+            cuts, end, dedupe, txns = log.notes.cuts, log.end_offset, Dedupe(), PartitionTxns()
+            await self._offload(lambda: note_batches(log, dedupe, txns, log.start_offset, end, now))  # noqa: B023
+            if log.notes.cuts == cuts:
+                note_batches(log, dedupe, txns, end, log.end_offset, now)  # what came meanwhile
+                self._dedupe.become(dedupe)
+                self._txns.restore(txns.open, txns.aborted)
+                self.is_partial = False
+
     def snapshot_job(self) -> Callable[[], None]:
-        """Writes down producers and transactions as of now; runs off the loop. Without any it writes nothing."""
+        """Writes down producers and transactions as of now; runs off the loop. Without any it writes nothing, and if
+        not all is known, nothing that is believed: the next start reads the whole log."""
+        if self.is_partial:
+            return lambda: write_producers(self._log, b"", is_needed=True)
         self._txns.cut_head(self._log.start_offset)
         snapshot = snapshot_producers(self._dedupe, self._txns, self._log)
         is_needed = len(self._dedupe) > 0 or not self._txns.is_empty

@@ -117,6 +117,10 @@ class PartitionReplica:
     def begin_anew(self, start: Offset) -> None:
         self.partition.begin_anew(start, self._clock.now_ms())
 
+    async def look_for_producers(self) -> None:
+        """Once the log was mended."""
+        await self.partition.producers.look_again(self._clock.now_ms())
+
     def begin_without_files(self) -> None:
         self.partition.begin_without_files(self._clock.now_ms())
 

@@ -58,13 +58,14 @@ def write_producers(log: PartitionLog, snapshot: bytes, is_needed: bool) -> None
         log.home.disk.write_file(path, snapshot)
 
 
-def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[Dedupe, PartitionTxns]:
-    """Blocks; runs off the loop. After a clean stop without a snapshot there was nothing to note."""
+def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[Dedupe, PartitionTxns, bool]:
+    """Blocks; runs off the loop. After a clean stop without a snapshot there was nothing to note. True if batches that
+    would have said something are damaged."""
     dedupe, txns = Dedupe(), PartitionTxns()
     stored = log.home.disk.read_file(f"{log.home.directory}/{FILE}")
     if not log.segments:
         _forget(log, stored)
-        return dedupe, txns
+        return dedupe, txns, False
     snapshot = decode_crc_json(stored, ProducerSnapshot)
     if snapshot is not None and not _is_of(log, snapshot):
         snapshot = None  # it may have seen markers that are gone: only the log can tell
@@ -72,12 +73,23 @@ def recover_producers(log: PartitionLog, was_clean: bool, now: Millis) -> tuple[
         dedupe.restore(snapshot.producers)
         txns.restore(snapshot.open, snapshot.aborted)
         txns.cut_head(log.start_offset)
-    for batch in log.batches(_unnoted_from(log, snapshot, stored is not None, was_clean)):
+    start = _unnoted_from(log, snapshot, stored is not None, was_clean)
+    note_batches(log, dedupe, txns, start, log.end_offset, now)
+    lost = (region for segment in log.segments for region in segment.lost_regions())
+    return dedupe, txns, any(region.next_offset > start for region in lost)
+
+
+def note_batches(
+    log: PartitionLog, dedupe: Dedupe, txns: PartitionTxns, start: Offset, end: Offset, now: Millis
+) -> None:
+    """What the log says from one offset up to another. Blocks."""
+    for batch in log.batches(start):
         header = read_header(batch)
+        if header.base_offset >= end:
+            return
         dedupe.appended(header, header.base_offset, now)
         if header.is_transactional:
             note_transaction(txns, dedupe, batch, header, header.base_offset)
-    return dedupe, txns
 
 
 def _forget(log: PartitionLog, stored: bytes | None) -> None:

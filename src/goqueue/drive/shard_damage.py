@@ -195,7 +195,10 @@ class ShardDamage:
                 self._cut_off()
         elif is_damaged(replica.partition.log):
             ask = partial(self._ask, shard, self._metadata.image.shard(shard), replica.key)
-            await self._cut(shard, replica, await self._mending.mend(replica.partition, ask))
+            offset = await self._mending.mend(replica.partition, ask)
+            if offset is None:
+                await replica.look_for_producers()
+            await self._cut(shard, replica, offset)
 
     async def _cut(self, shard: int, replica: PartitionReplica, offset: Offset | None) -> None:
         if offset is None:
