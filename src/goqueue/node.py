@@ -78,7 +78,7 @@ from goqueue.service.auto_balance import AutoBalance
 from goqueue.service.backups import BackupPorts, Backups
 from goqueue.service.cluster_backups import ClusterBackups
 from goqueue.service.cluster_metrics import LeaderChanges
-from goqueue.service.cluster_view import ClusterView, Standing
+from goqueue.service.cluster_view import ClusterView, NodeStanding
 from goqueue.service.front import Front
 from goqueue.service.reassignment import Reassignments
 from goqueue.service.storage import Storage
@@ -309,7 +309,7 @@ class Node:
             self._settings.cluster.min_insync_default,
             doors.all("127.0.0.1"),
             broker.lags,
-            Standing(not self._settings.cluster.store, lambda: member is None or member.is_held),
+            NodeStanding(not self._settings.cluster.store, lambda: member is None or member.is_held),
         )
 
     def _reassignments(self, broker: Broker, view: ClusterView) -> Reassignments:

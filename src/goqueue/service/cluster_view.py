@@ -62,7 +62,7 @@ class NoFollowers:
         return ShardTraffic()
 
 
-class Standing(NamedTuple):
+class NodeStanding(NamedTuple):
     """How a node stands to the others. `is_held`: they count on it, and what it knows is not old."""
 
     is_alone: bool = False
@@ -79,7 +79,7 @@ class ClusterView:
         min_in_sync: int,
         addresses: Mapping[str, str],
         lags: ReplicationLags,
-        standing: Standing,
+        standing: NodeStanding,
     ) -> None:
         """`min_in_sync` is that of topics which do not say; `addresses` are this node's own doors."""
         self._image = image
