@@ -27,7 +27,7 @@ from goqueue.base.commands import (
     Stored,
 )
 from goqueue.base.errors import GoQueueError, NotLeader
-from goqueue.base.ids import Millis
+from goqueue.base.ids import Millis, Offset
 from goqueue.base.sqs_envelope import envelope_in, with_envelope
 from goqueue.core.dead_letter import origin_of
 from goqueue.core.deduplication_ids import WINDOW_MS, DeduplicationIds, Used, key_of
@@ -35,7 +35,7 @@ from goqueue.drive.topic_table import Topic
 from goqueue.service.browse import Browsing
 from goqueue.service.publish import Publish
 from goqueue.service.repeatable_publish import is_unsure
-from goqueue.service.scheduling import Scheduling
+from goqueue.service.scheduling import DelayedMessage, Scheduling
 from goqueue.service.topics import Topics
 
 _PAGE: Final = 2_000
@@ -184,17 +184,32 @@ class DeduplicatedPublish:
             self._last = max(self._last, used.sequence)
 
     async def _recent(self, topic: Topic, now: Millis) -> AsyncIterator[Stored]:
-        skip = 0
-        while waiting := await self._scheduling.list(topic.name, _PAGE, skip):
-            skip += len(waiting)
-            for one in waiting:
-                if one.message is not None:
-                    yield one.message
+        async for one in self._waiting(topic.name):
+            if one.message is not None:
+                yield one.message
         places = await self._browsing.offsets_from(topic.name, now - WINDOW_MS)
         while (page := await self._browsing.read(Browse(topic.name, places, _PAGE))).messages:
             places = page.next_offsets
             for stored in page.messages:
                 yield stored
+
+    async def _waiting(self, name: str) -> AsyncIterator[DelayedMessage]:
+        """All that wait for their time. What has entered the log meanwhile makes room in the listing: what stands just
+        before a page has to be known, else there may be more of that kind, and earlier ones are looked at again."""
+        known = set[tuple[int, Offset]]()
+        skip = 0
+        while True:
+            page = await self._scheduling.list(name, _PAGE, skip)
+            before = await self._scheduling.list(name, 1, skip - 1) if skip else []
+            if skip and known.isdisjoint((one.partition, one.offset) for one in before):
+                skip //= 2
+                continue
+            if not page:
+                return
+            skip += len(page)
+            known.update((one.partition, one.offset) for one in page)
+            for one in page:
+                yield one
 
 
 def _numbered(one: OnceMessage, sequence: int) -> InputMessage:
