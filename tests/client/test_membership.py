@@ -144,6 +144,18 @@ def test_a_lost_answer_means_joining_again_and_a_refused_connection_does_not() -
     assert [one for one in member.done if not one.startswith("lost")] == ["poll 1", "pause 0.1", "join", "poll 2"]
 
 
+@pytest.mark.parametrize("code", ["peer-lost", "leader-changed"])
+def test_an_answer_that_was_lost_between_nodes_is_a_lost_answer(code: str) -> None:
+    """Where the broker acks, polling on would count it as read."""
+    member = Member()
+    member.enter()
+    lost = GoQueueClientError(code, "d", None, 503)
+    assert member.values(60, lost, joined(2), polled("b", generation=2)) == ["b"]
+    assert [one for one in member.done if not one.startswith("lost")] == ["poll 1", "pause 0.1", "join", "poll 2"]
+    out_of_reach = GoQueueClientError("peer-out-of-reach", "d", None, 503)
+    assert member.values(60, out_of_reach, polled("c", generation=2)) == ["c"]
+
+
 @pytest.mark.parametrize("why", [GONE, LOST])
 def test_a_member_that_keeps_what_it_holds_does_not_join_again_by_itself(why: Exception) -> None:
     member = Member()

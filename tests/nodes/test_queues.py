@@ -8,13 +8,16 @@ from collections import Counter
 import pytest
 
 from goqueue.base.commands import InputMessage, PublishMessages
-from goqueue.base.errors import GoQueueError, NotLeader, StaleReceipt
+from goqueue.base.errors import GoQueueError, NotLeader, PeerLost, StaleReceipt
 from goqueue.base.ids import TopicPartition
 from goqueue.base.leases import Delivered, Take
 from goqueue.core.delivery.records import ViewId
 from goqueue.core.groups.records import GroupGone
-from goqueue.core.groups.requests import CommitRequest, OffsetCommit
+from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
+from goqueue.service.consume import Poll
 from goqueue.service.copy_targets import STORE
+from goqueue.service.readers import MemberReading
+from goqueue.service.router import DO
 from goqueue.service.shard_loading import ShardLoading
 from tests.nodes.cluster import Nodes, patiently, run_nodes, until
 from tests.nodes.test_transactions import read
@@ -233,6 +236,32 @@ def test_a_group_that_wants_order_gets_it_from_every_node(monkeypatch: pytest.Mo
         await nodes.brokers[0].publish.messages(PublishMessages("jobs", messages))
         assert [one.stored.offset for one in await take(nodes, group, at, 1)] == [0]
         assert await take(nodes, group, at, 10) == [], "the next of the key waits"
+
+    run_nodes(story, monkeypatch)
+
+
+def test_what_was_lost_on_its_way_to_a_member_is_not_done_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node that keeps its group acks for the member, and did not hear what another one handed out."""
+
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 4), nodes.id_at(1, "g")
+        consuming = nodes.brokers[1].routed(nodes.brokers[1].consuming)
+        asked = RestJoin(group=group, member_id="", new_member_id="m", client_id="c", topics=["jobs"], client_host="/h")
+        joined = await consuming.join(asked, MemberReading(lease_ms=20_000))
+        generation, lost = joined.generation, list[str]()
+
+        async def lose(source: int, target: int, verb: str) -> None:
+            if (source, target, verb) == (1, 0, DO) and not lost and nodes.brokers[0].leasing.in_flight(group, "m"):
+                lost.append(verb)
+                raise PeerLost("The connection to the other node ended.")
+
+        nodes.after_call = lose
+        seen = list[int]()
+        for _ in range(40):
+            polled = await consuming.poll(Poll(group, "m", generation, 2, 1_000))
+            generation = polled.generation
+            seen += [one.stored.offset for one in polled.messages if one.stored.partition == at.partition]
+        assert lost and sorted(seen) == [0, 1, 2, 3]
 
     run_nodes(story, monkeypatch)
 

@@ -26,6 +26,8 @@ logger = logging.getLogger("goqueue.client")
 # One request waits at the broker for so long; a longer poll is several.
 WAIT_SECONDS_MAX: Final = 10.0
 _OUT: Final = frozenset({"unknown-member", "unknown-group", "illegal-generation"})
+# The node that was asked did not hear, or does not know, what another one did.
+_UNSURE: Final = frozenset({"bad-reply", "leader-changed", "peer-lost", "storage-failed"})
 _PAUSE_FIRST: Final = 0.1
 _PAUSE_MAX: Final = 5.0
 # An empty answer that comes sooner than this did not wait; a few in a row are usual while a group changes.
@@ -212,4 +214,4 @@ class Membership:
 
 
 def _may_have_taken(why: GoQueueClientError) -> bool:
-    return why.code in ("storage-failed", "bad-reply") or (isinstance(why, ConnectionFailed) and why.may_have_arrived)
+    return why.code in _UNSURE or (isinstance(why, ConnectionFailed) and why.may_have_arrived)

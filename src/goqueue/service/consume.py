@@ -73,7 +73,9 @@ class MemberLeases(Protocol):
 
     def in_flight(self, group: str, owner: str) -> int: ...
 
-    async def ack_held(self, group: str, owner: str, among: Collection[TopicPartition] | None = None) -> None: ...
+    async def ack_held(
+        self, group: str, owner: str, nonces: Collection[str], among: Collection[TopicPartition] | None = None
+    ) -> None: ...
 
     async def settled(self, group: str) -> None: ...
 
@@ -151,7 +153,7 @@ class Consuming:
 
     async def _let_go(self, reader: Reader, partitions: set[TopicPartition]) -> None:
         if reader.reading.auto_commit:
-            await self._leasing.ack_held(reader.group, reader.member_id, partitions)
+            await self._leasing.ack_held(reader.group, reader.member_id, reader.nonces, partitions)
         self._leasing.release(reader.group, reader.member_id, partitions)
 
     def _told(self, group: str, member_id: str, beat: RestBeat) -> RestBeat:
@@ -209,6 +211,8 @@ class Consuming:
                 if len(runs) < len(found):  # a heartbeat beside the poll took partitions away
                     lost = [run for run in found if run.at not in reader.assigned]
                     self._leasing.give_back(reader.group, messages_of(lost))
+                if reader.reading.auto_commit:
+                    reader.nonces.update(run.nonce for run in runs)
                 if runs or rebalance or loop.time() >= deadline or self._stopping:
                     return PollResult(runs, reader.generation, rebalance)
             finally:
@@ -284,7 +288,9 @@ class Consuming:
         full = self._leasing.in_flight(reader.group, reader.member_id) >= self._in_flight_max
         if full or now_s - reader.committed_s >= AUTO_COMMIT_S:
             reader.committed_s = now_s
+            done = frozenset(reader.nonces)
             try:
-                await self._leasing.ack_held(reader.group, reader.member_id)
+                await self._leasing.ack_held(reader.group, reader.member_id, done)
             except GoQueueError:
                 return  # they come again
+            reader.nonces -= done

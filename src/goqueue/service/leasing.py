@@ -226,13 +226,16 @@ class Leasing:
     async def settled(self, group: str) -> None:
         """Returns when what was said about the group's members here is done; that is at once."""
 
-    async def ack_held(self, group: str, owner: str, among: Collection[TopicPartition] | None = None) -> None:
-        """Everything that the owner was handed of these partitions, or of all, and did not answer is done."""
+    async def ack_held(
+        self, group: str, owner: str, nonces: Collection[str], among: Collection[TopicPartition] | None = None
+    ) -> None:
+        """Everything that the owner was handed by these polls, of these partitions or of all, and did not answer is
+        done."""
         held = [
             one for one in self._runner.of(group) if one.in_flight_of(owner) and (among is None or one.view.at in among)
         ]
         for delivery in held:
-            self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner))))
+            self._runner.write(delivery, delivery.ack(sorted(delivery.held_by(owner, nonces))))
             self._runner.moved(delivery.view)
         self._taking.has_room(group, owner)
         await self._runner.wait_durable(delivery.view.at for delivery in held)

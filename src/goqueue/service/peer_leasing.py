@@ -50,9 +50,11 @@ class PeerLeasing:
     def in_flight(self, group: str, owner: str) -> int:
         return self._leasing.in_flight(group, owner)
 
-    async def ack_held(self, group: str, owner: str, among: Sequence[TopicPartition] | None) -> None:
+    async def ack_held(
+        self, group: str, owner: str, nonces: frozenset[str], among: Sequence[TopicPartition] | None
+    ) -> None:
         """Of partitions that the owner gives up, the group knows it before another member gets them."""
-        await self._leasing.ack_held(group, owner, among)
+        await self._leasing.ack_held(group, owner, nonces, among)
         if among is not None:
             await self._told(group)
 

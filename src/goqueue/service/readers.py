@@ -42,6 +42,7 @@ class Reader:
         self.untold: set[TopicPartition] = set()  # gained in a poll, for the next heartbeat to tell
         self.beat: tuple[int, int, float] | None = None  # the last without news: generation, changes of groups, when
         self.committed_s = asyncio.get_running_loop().time()
+        self.nonces: set[str] = set()  # of what it was handed, until that is done for it
         self.polling = asyncio.Lock()
         self._turn = 0
         self._waiting: asyncio.Future[None] | None = None

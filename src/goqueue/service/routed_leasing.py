@@ -222,11 +222,13 @@ class RoutedLeasing:
         leader_of = lambda place: self._router.shards.leader_of(partitions[place])  # noqa: E731
         await Scattering[None](self._router, leader_of, send, repeatable=True).run(range(len(partitions)))
 
-    async def ack_held(self, group: str, owner: str, among: Collection[TopicPartition] | None = None) -> None:
-        """Everything that the owner was handed of these partitions, or of all, and did not answer is done."""
+    async def ack_held(
+        self, group: str, owner: str, nonces: Collection[str], among: Collection[TopicPartition] | None = None
+    ) -> None:
+        """As `Leasing.ack_held`. What a node gave whose answer was lost is in none of the polls: nobody has it."""
         await self.settled(group)
         chosen = None if among is None else list(among)
-        await self._tell(self._nodes(chosen), "ack_held", group, owner, chosen)
+        await self._tell(self._nodes(chosen), "ack_held", group, owner, frozenset(nonces), chosen)
         if among is None:
             self._handed.pop((group, owner), None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 
 import msgspec
@@ -226,8 +226,9 @@ class Questions:
     def leased_among(self, offsets: Iterable[Offset]) -> list[Offset]:
         return [offset for offset in offsets if self.is_in_flight(offset)]
 
-    def held_by(self, owner: str) -> list[Offset]:
-        leases = {id(lease): lease for _, _, lease in self._state.lease_ends if lease.owner == owner}
+    def held_by(self, owner: str, nonces: Collection[str] | None = None) -> list[Offset]:
+        its = [one for _, _, one in self._state.lease_ends if one.owner == owner]
+        leases = {id(one): one for one in its if nonces is None or one.nonce in nonces}
         self._open_all(leases.values())
         return [offset for lease in leases.values() for offset in lease.offsets]
 
