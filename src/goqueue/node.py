@@ -78,7 +78,7 @@ from goqueue.service.auto_balance import AutoBalance
 from goqueue.service.backups import BackupPorts, Backups
 from goqueue.service.cluster_backups import ClusterBackups
 from goqueue.service.cluster_metrics import LeaderChanges
-from goqueue.service.cluster_view import ClusterView, NodeStanding
+from goqueue.service.cluster_view import ClusterView
 from goqueue.service.front import Front
 from goqueue.service.reassignment import Reassignments
 from goqueue.service.storage import Storage
@@ -302,14 +302,14 @@ class Node:
         return Front(service, broker.node.access, broker.routed(service))
 
     def _cluster_view(self, broker: Broker, doors: DoorAddresses) -> ClusterView:
-        member = broker.node.member
         return ClusterView(
             broker.metadata.image,
             broker.node.identity.node_id,
             self._settings.cluster.min_insync_default,
             doors.all("127.0.0.1"),
             broker.lags,
-            NodeStanding(not self._settings.cluster.store, lambda: member is None or member.is_held),
+            is_alone=not self._settings.cluster.store,
+            is_held=lambda: broker.node.member is None or broker.node.member.is_held,
         )
 
     def _reassignments(self, broker: Broker, view: ClusterView) -> Reassignments:

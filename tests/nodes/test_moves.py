@@ -15,7 +15,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.broker import Broker
 from goqueue.core.cluster.shard_choice import Placing
 from goqueue.drive.topic_table import TopicTable
-from goqueue.service.cluster_view import ClusterView, NodeStanding
+from goqueue.service.cluster_view import ClusterView
 from goqueue.service.reassignment import Reassignments
 from goqueue.wire import codes
 from goqueue.wire.messages import alter_partition_reassignments as altering
@@ -27,7 +27,7 @@ from tests.nodes.test_transactions import read
 
 
 def moves_of(broker: Broker) -> Reassignments:
-    view = ClusterView(broker.metadata.image, broker.node.identity.node_id, 2, {}, broker.lags, NodeStanding())
+    view = ClusterView(broker.metadata.image, broker.node.identity.node_id, 2, {}, broker.lags, is_alone=False)
     return Reassignments(broker.metadata, view, broker.routed(broker.shard_sizes), is_alone=False)
 
 

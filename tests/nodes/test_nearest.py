@@ -13,7 +13,7 @@ from goqueue.base.ids import TopicPartition
 from goqueue.base.startup_errors import ClusterTooNew
 from goqueue.format.batch import split
 from goqueue.format.records import decode
-from goqueue.service.cluster_view import ClusterView, NodeStanding
+from goqueue.service.cluster_view import ClusterView
 from goqueue.wire import codes
 from goqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from tests.nodes.cluster import Nodes, run_nodes, until
@@ -123,7 +123,7 @@ def test_a_follower_that_hears_nothing_sends_readers_back(monkeypatch: pytest.Mo
 
 def features_at(nodes: Nodes, node: int) -> dict[str, tuple[int, list[int]]]:
     broker = nodes.brokers[node]
-    view = ClusterView(broker.metadata.image, node, 2, {}, broker.lags, NodeStanding())
+    view = ClusterView(broker.metadata.image, node, 2, {}, broker.lags, is_alone=False)
     return {one.name: (one.level, one.waits_for) for one in view.state().features}
 
 

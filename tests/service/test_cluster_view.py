@@ -25,7 +25,7 @@ from goqueue.core.cluster.records import (
 )
 from goqueue.core.replication.leader import FetchedLog, FollowerLag, InSyncRule, Replica, ShardLeader
 from goqueue.service.cluster_metrics import ClusterCollector, LeaderChanges
-from goqueue.service.cluster_view import ClusterView, NodeStanding, NoFollowers, condition_of
+from goqueue.service.cluster_view import ClusterView, NoFollowers, condition_of
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on
@@ -78,7 +78,7 @@ def three_nodes() -> Told:
 
 
 def view(told: Told) -> ClusterView:
-    return ClusterView(told.image, 0, 2, {"sqs": "http://10.0.0.0:9324"}, Lags(), NodeStanding())
+    return ClusterView(told.image, 0, 2, {"sqs": "http://10.0.0.0:9324"}, Lags(), is_alone=False)
 
 
 def test_all_is_well() -> None:
@@ -108,7 +108,7 @@ def test_all_is_well() -> None:
 
 def test_a_node_that_lost_its_session_does_not_say_that_all_is_well() -> None:
     told = three_nodes()
-    cut_off = ClusterView(told.image, 0, 2, {}, Lags(), NodeStanding(is_held=lambda: False))
+    cut_off = ClusterView(told.image, 0, 2, {}, Lags(), is_alone=False, is_held=lambda: False)
     health = cut_off.health()
     assert (health.status, cut_off.state().status, health.offline) == ("unavailable", "unavailable", 0)
     assert health.problems[0].startswith("the node that was asked is not registered with the metadata store")
@@ -216,7 +216,7 @@ def test_a_leader_knows_how_far_each_follower_is_behind() -> None:
 def test_a_node_that_is_alone_is_a_cluster_of_one() -> None:
     async def scenario(loop: VirtualLoop) -> None:
         async with broker_on(SimDisk(), loop) as broker:
-            alone = ClusterView(broker.metadata.image, 0, 1, {}, NoFollowers(), NodeStanding(is_alone=True))
+            alone = ClusterView(broker.metadata.image, 0, 1, {}, NoFollowers(), is_alone=True)
             health = alone.health()
             assert (health.status, health.nodes_alive, health.problems) == ("ok", 1, [])
             assert alone.state().controller == 0

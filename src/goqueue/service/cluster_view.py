@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from goqueue.api.cluster import (
     ClusterFeature,
@@ -62,13 +62,6 @@ class NoFollowers:
         return ShardTraffic()
 
 
-class NodeStanding(NamedTuple):
-    """How a node stands to the others. `is_held`: they count on it, and what it knows is not old."""
-
-    is_alone: bool = False
-    is_held: Callable[[], bool] = lambda: True
-
-
 class ClusterView:
     """Looks at the image of the metadata, never changes anything."""
 
@@ -79,15 +72,18 @@ class ClusterView:
         min_in_sync: int,
         addresses: Mapping[str, str],
         lags: ReplicationLags,
-        standing: NodeStanding,
+        is_alone: bool,
+        is_held: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`min_in_sync` is that of topics which do not say; `addresses` are this node's own doors."""
+        """`min_in_sync` is that of topics which do not say; `addresses` are this node's own doors. `is_held`: the
+        others count on this node, and what it knows is not old."""
+        self._is_held = is_held
         self._image = image
         self._node_id = node_id
         self._min_in_sync = min_in_sync
         self._addresses = addresses
         self._lags = lags
-        self._is_alone, self._is_held = standing
+        self._is_alone = is_alone
 
     def state(self) -> ClusterState:
         image, shards = self._image, self.shards()

@@ -11,7 +11,7 @@ from goqueue.api.cluster import MoveIn
 from goqueue.base.errors import GoQueueError
 from goqueue.broker import Broker
 from goqueue.core.cluster.records import NODES, SHARDS, ShardRecord, decode
-from goqueue.service.cluster_view import ClusterView, NodeStanding
+from goqueue.service.cluster_view import ClusterView
 from goqueue.service.reassignment import Reassignments
 from goqueue.sim.cluster import SimCluster, SimNode
 
@@ -105,5 +105,5 @@ class SimMoves:
 
 
 def moves_of(broker: Broker) -> Reassignments:
-    view = ClusterView(broker.metadata.image, broker.node.identity.node_id, 2, {}, broker.lags, NodeStanding())
+    view = ClusterView(broker.metadata.image, broker.node.identity.node_id, 2, {}, broker.lags, is_alone=False)
     return Reassignments(broker.metadata, view, broker.routed(broker.shard_sizes), is_alone=False)
