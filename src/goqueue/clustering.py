@@ -102,6 +102,10 @@ class Clustering:
         await self._damage.stop()
         await self.shards.stop()
 
+    @property
+    def is_held(self) -> bool:
+        return self._node.member is not None and self._node.member.is_held
+
     def lags(self) -> dict[int, dict[int, FollowerLag]]:
         """How far the followers of shards that are led here are behind, by shard and node."""
         assert self.shards.roles is not None

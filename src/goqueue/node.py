@@ -309,7 +309,6 @@ class Node:
             doors.all("127.0.0.1"),
             broker.lags,
             is_alone=not self._settings.cluster.store,
-            is_held=lambda: broker.node.member is None or broker.node.member.is_held,
         )
 
     def _reassignments(self, broker: Broker, view: ClusterView) -> Reassignments:

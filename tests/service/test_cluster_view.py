@@ -50,6 +50,8 @@ class Told:
 
 
 class Lags:
+    is_held = True
+
     def lags(self) -> Mapping[int, Mapping[int, FollowerLag]]:
         return {0: {1: FollowerLag(7, 250), 2: FollowerLag(0, 0)}}
 
@@ -108,7 +110,9 @@ def test_all_is_well() -> None:
 
 def test_a_node_that_lost_its_session_does_not_say_that_all_is_well() -> None:
     told = three_nodes()
-    cut_off = ClusterView(told.image, 0, 2, {}, Lags(), is_alone=False, is_held=lambda: False)
+    lags = Lags()
+    lags.is_held = False
+    cut_off = ClusterView(told.image, 0, 2, {}, lags, is_alone=False)
     health = cut_off.health()
     assert (health.status, cut_off.state().status, health.offline) == ("unavailable", "unavailable", 0)
     assert health.problems[0].startswith("the node that was asked is not registered with the metadata store")

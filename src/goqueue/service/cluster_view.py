@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 from goqueue.api.cluster import (
@@ -34,6 +34,11 @@ _URLS: Final = ("rest", "sqs")
 class ReplicationLags(Protocol):
     """Asked of whoever carries out what this node leads."""
 
+    @property
+    def is_held(self) -> bool:
+        """The others count on this node, and what it knows of the cluster is not old."""
+        ...
+
     def lags(self) -> Mapping[int, Mapping[int, FollowerLag]]:
         """Of followers, by shard and node."""
         ...
@@ -51,6 +56,8 @@ class LedShards(ReplicationLags, Protocol):
 
 class NoFollowers:
     """A node that is alone."""
+
+    is_held = True
 
     def lags(self) -> Mapping[int, Mapping[int, FollowerLag]]:
         return {}
@@ -73,11 +80,8 @@ class ClusterView:
         addresses: Mapping[str, str],
         lags: ReplicationLags,
         is_alone: bool,
-        is_held: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`min_in_sync` is that of topics which do not say; `addresses` are this node's own doors. `is_held`: the
-        others count on this node, and what it knows is not old."""
-        self._is_held = is_held
+        """`min_in_sync` is that of topics which do not say; `addresses` are this node's own doors."""
         self._image = image
         self._node_id = node_id
         self._min_in_sync = min_in_sync
@@ -108,7 +112,7 @@ class ClusterView:
             at_minimum=counted["at-minimum"],
             below_minimum=counted["below-minimum"],
             offline=counted["offline"],
-            problems=[*([] if self._is_held() else [_CUT_OFF]), *_problems(gone, shards, self._controller)],
+            problems=[*([] if self._lags.is_held else [_CUT_OFF]), *_problems(gone, shards, self._controller)],
         )
 
     def metadata(self, topic: str | None = None) -> ClusterMetadata:
@@ -131,7 +135,7 @@ class ClusterView:
         return [ClusterFeature(name, now.get(name, 0), waits.get(name, [])) for name in sorted({*now, *waits})]
 
     def _status(self, nodes: Sequence[ClusterNode], shards: Sequence[ClusterShard]) -> ClusterStatus:
-        return _status(nodes, shards) if self._is_held() else "unavailable"
+        return _status(nodes, shards) if self._lags.is_held else "unavailable"
 
     # --- parts -----------------------------------------------------------------------------------------------
 
