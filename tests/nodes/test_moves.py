@@ -238,6 +238,8 @@ def test_new_nodes_take_their_share_when_asked(monkeypatch: pytest.MonkeyPatch) 
         await until(lambda: not held_by(nodes, 3) and is_settled(nodes))
         planned = await moves.plan(MoveIn(rebalance=True))
         assert not any(3 in one.after for one in planned.moves), "a drained node gets nothing"
+        with pytest.raises(MoveRefused, match="Node 3 is drained"):
+            await moves.begin(MoveIn(shards={0: [3, 0, 1]}))
         await moves.fill(3)
         await moves.begin(MoveIn(rebalance=True))
         await until(lambda: is_settled(nodes))

@@ -211,6 +211,8 @@ class Reassignments:
             raise InvalidField(f"Shard {shard} needs nodes, each named once.", field="shards")
         for node in nodes:
             self._living(node)
+            if node not in record.replicas and (known := self._metadata.image.member(node)) and known.is_drained:
+                raise MoveRefused(f"Node {node} is drained and gets nothing; fill it first.", field="shards")
         if self._metadata.image.processes and len(nodes) > 1:
             raise MoveRefused("All nodes are processes of one machine: a shard is in one of them.", field="shards")
         minimum = minimums.get(shard, 1)

@@ -304,7 +304,7 @@ class Query:
 
 def number(text: str, field: str, low: int, high: int) -> int:
     """A whole number of the path or query."""
-    value = int(text) if re.fullmatch(r"-?\d{1,19}", text) else None
+    value = int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
     if value is None or not low <= value <= high:
         raise InvalidField(f"{field} is a whole number from {low} to {high}, not {text!r}.", field=field)
     return value
