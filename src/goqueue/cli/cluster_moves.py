@@ -137,6 +137,25 @@ def cancel(shard: int | None, server: str, output: str, data: Path | None) -> No
     )
 
 
+@click.command()
+@click.argument("shard", type=click.IntRange(0))
+@click.option("--unclean", is_flag=True, help="Where nobody leads: let one lead that lacks something, which is lost.")
+@yes_option
+@of_cluster
+def elect(shard: int, unclean: bool, yes: bool, server: str, output: str, data: Path | None) -> None:
+    """Let the replica of SHARD that is named first lead again, at once.
+
+    Without this it does so when it has been back for a while. --unclean needs topics that allow it.
+    """
+    from goqueue.client.cluster import elect_leader
+
+    if unclean and not yes:
+        confirm(f"Lose what the next leader of shard {shard} lacks?")
+    with cluster_client(server, data) as client:
+        client.perform(elect_leader(shard, unclean))
+    remark(f"Shard {shard} has its leader.")
+
+
 @click.command("restart-safe")
 @_NODE
 @of_cluster
@@ -182,7 +201,7 @@ def _per_second(size: str) -> int:
     return per_s
 
 
-MOVES: Final = (move, rebalance, drain, fill, remove, moves, throttle, cancel, restart_safe)
+MOVES: Final = (move, rebalance, drain, fill, remove, moves, throttle, cancel, elect, restart_safe)
 
 
 # --- carry out -------------------------------------------------------------------------------------------------

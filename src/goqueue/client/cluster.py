@@ -88,5 +88,11 @@ def stay_leading(node: int) -> RestCall[None]:
     return RestCall("DELETE", f"/cluster/nodes/{node}/hand-over", lambda status, body: None)
 
 
+def elect_leader(shard: int, unclean: bool = False) -> RestCall[None]:
+    """The replica that is named first leads; or, of a shard that nobody leads, one that may lack something."""
+    query = {"unclean": "true"} if unclean else {}
+    return RestCall("POST", f"/cluster/shards/{shard}/elect", lambda status, body: None, query)
+
+
 def restart_safe(node: int) -> RestCall[RestartSafety]:
     return RestCall("GET", f"/cluster/nodes/{node}/restart-safe", lambda status, body: from_json(body, RestartSafety))

@@ -196,6 +196,7 @@ CASES = [
     Case("GET /cluster/nodes/{node}/restart-safe", [CLUSTER]),
     Case("POST /cluster/nodes/{node}/hand-over", ["alter cluster"]),
     Case("DELETE /cluster/nodes/{node}/hand-over", ["alter cluster"]),
+    Case("POST /cluster/shards/{shard}/elect", ["alter cluster"]),
     Case("GET /healthz", FREE),
     Case("GET /livez", FREE),
     Case("GET /readyz", FREE),
@@ -210,7 +211,16 @@ CASES = [
 ]
 # An id of a redrive is looked up first: it is one that was never given here, for everybody.
 WITHOUT_THING = {"GET /topics/{topic}/dlq/redrive/{id}", "DELETE /topics/{topic}/dlq/redrive/{id}"}
-PATHS = {"partition": "0", "offset": "0", "group": "g", "owner": "o", "batch": "1", "version": "1", "node": "1"}
+PATHS = {
+    "partition": "0",
+    "offset": "0",
+    "group": "g",
+    "owner": "o",
+    "batch": "1",
+    "version": "1",
+    "node": "1",
+    "shard": "0",
+}
 
 
 class Walk:

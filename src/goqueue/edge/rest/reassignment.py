@@ -26,6 +26,9 @@ from goqueue.service.reassignment import Reassignments
 _NUMBER_MAX = 2**31 - 1
 _WAIT_MS_MAX = 600_000
 _TIMEOUT = Param("timeout", "How long to wait until the others can do without the node, at most 10 min; default: not.")
+_UNCLEAN = Param(
+    "unclean", "Where nobody leads: one that lacks something, if every topic of the shard allows it.", "boolean"
+)
 _SHARD = Param("shard", "Only this shard; default: all that move.", "integer")
 
 
@@ -57,6 +60,15 @@ class ReassignmentRoutes:
                 tag,
                 HandedOver,
                 params=(_TIMEOUT,),
+            ),
+            RestOperation(
+                "POST",
+                "/cluster/shards/{shard}/elect",
+                self.elect,
+                "Let the preferred replica lead",
+                tag,
+                status=204,
+                params=(_UNCLEAN,),
             ),
             RestOperation("DELETE", f"{node}/hand-over", self.stay, "Let the node lead again", tag, status=204),
         ]
@@ -102,6 +114,12 @@ class ReassignmentRoutes:
     async def hand_over(self, request: Request) -> Response:
         node, within_ms = _node(request, "timeout"), Query(request, "timeout").duration_ms("timeout", _WAIT_MS_MAX)
         return json(await self._departure.by(caller_of(request)).leave(node, within_ms))
+
+    async def elect(self, request: Request) -> Response:
+        is_unclean = Query(request, "unclean").flag("unclean")
+        shard = number(request.path_params["shard"], "shard", 0, _NUMBER_MAX)
+        await self._moves.by(caller_of(request)).elect(shard, is_unclean)
+        return Response(status_code=204)
 
     async def stay(self, request: Request) -> Response:
         await self._departure.by(caller_of(request)).stay(_node(request))
