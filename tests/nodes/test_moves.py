@@ -192,6 +192,30 @@ def test_a_move_is_not_turned_back_to_fewer_than_are_needed(monkeypatch: pytest.
     run_nodes(story, monkeypatch, count=5)
 
 
+def test_who_hears_late_that_a_shard_went_away_and_came_back_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts again by the time that it hears of the first."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await jobs(nodes, 0, 20)
+        image, moves = nodes.brokers[0].metadata.image, moves_of(nodes.brokers[0])
+        shard = nodes.any.topics.require("jobs").record.shard_of(at.partition)
+        before = image.shard(shard).replicas
+        late, (other,) = before[2], set(range(4)) - set(before)
+        log = nodes.brokers[late].topics.require("jobs").partition(at.partition).log
+        nodes.hide_changes(late, True)
+        for target in ([*before[:2], other], list(before)):
+            await moves.begin(MoveIn(shards={shard: target}))
+            await until(lambda target=target: list(image.shard(shard).replicas) == target)  # type: ignore[misc]
+        assert late in image.shard(shard).in_sync and image.shard(shard).leader == 0
+        nodes._clients[late].watch_gap_s = 0.05
+        nodes.hide_changes(late, False)
+        for _ in range(400):
+            await asyncio.sleep(0.01)
+            assert log.end_offset == 20 or late not in image.shard(shard).in_sync, "it counts, and has nothing"
+
+    run_nodes(story, monkeypatch, count=4)
+
+
 def test_copies_keep_to_a_throttle_that_can_be_changed_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         at, loop = await jobs(nodes, 0, 3), asyncio.get_running_loop()

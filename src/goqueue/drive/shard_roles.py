@@ -20,6 +20,7 @@ from goqueue.base.clock import Clock
 from goqueue.base.encoding import decode, encode
 from goqueue.base.errors import GoQueueError, NotLeader
 from goqueue.base.ids import Millis
+from goqueue.base.metadata import Commit
 from goqueue.base.replication import FetchAnswer, FetchAsk, LogKey
 from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord
 from goqueue.core.replication.leader import InSyncRule, Replica, ShardLeader
@@ -159,6 +160,8 @@ class ShardRoles:
         self._follows: dict[int, FollowedShard] = {}
         self._leaders: dict[int, int] = {}  # of those that are followed
         self._not_held: set[int] = set()  # shards of other nodes: nothing of them is kept but what every node has
+        self._emptied: set[int] = set()  # of these, those of which nothing is left
+        self._emptying: dict[int, asyncio.Task[None]] = {}
         self._fetches: dict[int, ReplicaFetching] = {}  # by leading node
         self._stopping: dict[int, asyncio.Task[None]] = {}  # coordinators of shards that were given up
         self.server = FetchServer(self._leading, self._clock, CopyThrottle(metadata.image.copy_limit))
@@ -174,7 +177,7 @@ class ShardRoles:
 
     async def stop(self) -> None:
         takeovers = [one.takeover for one in self._leads.values() if one.takeover is not None]
-        tasks = [*self._tasks, *takeovers]
+        tasks = [*self._tasks, *takeovers, *self._emptying.values()]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -262,6 +265,7 @@ class ShardRoles:
         if shard in self._leads:
             return
         self._follows.pop(shard, None)
+        self._hold(shard)
         settings = self._settings
         in_sync = InSyncRule(settings.waits_for_sync, settings.lag_ms, settings.silent_ms)
         revision, now = self._metadata.image.modified(f"{SHARDS}{shard}"), self._clock.now_ms()
@@ -332,7 +336,7 @@ class ShardRoles:
         if self._me.node not in record.replicas:
             self._let_go(shard)
         else:
-            self._not_held.discard(shard)
+            self._hold(shard)
         is_held = shard not in self._not_held
         if record.leader in (NOBODY, self._me.node) or not (is_held or shard == SINGLE_SHARD):
             self._follows.pop(shard, None)
@@ -345,14 +349,39 @@ class ShardRoles:
     def _let_go(self, shard: int) -> None:
         """Others hold it, and everybody in sync has what this node had: its bytes are given back, but for what every
         node has."""
-        if shard in self._not_held:
+        self._not_held.add(shard)
+        if shard in self._emptied or shard in self._emptying:
             return
+        if any(one.end_offset and not one.is_everywhere for one in self._replicas(shard)):
+            self._emptying[shard] = asyncio.get_running_loop().create_task(self._empty(shard))
+        else:
+            self._emptied.add(shard)
+
+    async def _empty(self, shard: int) -> None:
+        """If the shard has not come back meanwhile: who hears late of what the store says may count again, and would
+        have nothing. It asks for nothing of the shard any more, so that it begins to count only after it has said anew
+        what it has."""
+        key, image = f"{SHARDS}{shard}", self._metadata.image
+        revision = image.modified(key)
+        try:
+            await self._metadata.commit(Commit(modified={key: revision}))
+            if image.modified(key) == revision:
+                self._give_back(shard)
+        except (GoQueueError, OSError) as error:
+            logger.info("a shard that moved away is kept for now", extra={"shard": shard, "error": str(error)})
+        finally:
+            del self._emptying[shard]
+
+    def _give_back(self, shard: int) -> None:
         held = [one for one in self._replicas(shard) if one.end_offset and not one.is_everywhere]
         for one in held:
             one.begin_anew(0)
-        self._not_held.add(shard)
-        if held:
-            logger.info("gives up a shard that moved away", extra={"shard": shard, "logs": len(held)})
+        self._emptied.add(shard)
+        logger.info("gives up a shard that moved away", extra={"shard": shard, "logs": len(held)})
+
+    def _hold(self, shard: int) -> None:
+        self._not_held.discard(shard)
+        self._emptied.discard(shard)
 
     def _kept(self, shard: int) -> list[PartitionReplica]:
         """The logs of a shard that are kept here."""

@@ -72,6 +72,7 @@ class SimMetadata:
         self.is_cut_off = False
         self.loses_answers = False  # a commit is done, and its answer never comes
         self.watches_stale = False
+        self.watch_gap_s = 0.0  # between two changes of which it hears
 
     async def _reach(self) -> None:
         await asyncio.sleep(self.delay_s)
@@ -90,6 +91,8 @@ class SimMetadata:
                 for change in self._store.state.changes(after):
                     after = change.revision
                     yield change
+                    if self.watch_gap_s:
+                        await asyncio.sleep(self.watch_gap_s)
             await changed.wait()
 
     async def commit(self, commit: Commit) -> Revision:
