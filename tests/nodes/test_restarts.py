@@ -8,8 +8,11 @@ import pytest
 
 from goqueue.base.errors import NotLeader, TakingOver
 from goqueue.base.ids import TopicPartition
+from goqueue.base.metadata import Commit
+from goqueue.core.cluster.records import SHARDS, ShardRecord, decode
 from goqueue.drive.shard_damage import ShardDamage
 from goqueue.service.storage import Storage
+from goqueue.sim.disk import SimDisk
 from tests.nodes.cluster import Nodes, run_nodes, until
 from tests.nodes.test_damage import bytes_of, filled, log_of, publish, record_of, shard_of
 
@@ -138,3 +141,41 @@ def test_a_lost_tail_is_not_forgotten_by_a_start_that_comes_to_nothing(monkeypat
         assert len(nodes.led_by(1)) == 6, "nothing is lost any more, and it counts at once"
 
     run_nodes(story, monkeypatch, is_started=False)
+
+
+def test_who_lost_its_disk_is_not_taken_for_the_start_that_was_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader's word for the earlier start is long on its way to the store, as when the answer did not come."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        shard = shard_of(nodes, at)
+        nodes.kill(1, "kept")
+        await until(lambda: 1 not in record_of(nodes, shard).in_sync)
+        gate, asked = asyncio.Event(), asyncio.Event()
+        commit = nodes._clients[0].commit
+
+        async def late(wanted: Commit) -> int:
+            record = decode(wanted.puts.get(f"{SHARDS}{shard}", ""), ShardRecord)
+            if record is not None and 1 in record.in_sync and not gate.is_set():
+                asked.set()
+                await gate.wait()
+            return await commit(wanted)
+
+        monkeypatch.setattr(nodes._clients[0], "commit", late)
+        await nodes.start(1)
+        await asyncio.wait_for(asked.wait(), 60)
+        nodes.kill(1)
+        nodes._disks[1] = SimDisk()
+        with nodes.held_fetches(0):
+            await nodes.start(1)
+            nodes.kill(2, "kept")
+            await asyncio.sleep(1)
+            gate.set()
+            await asyncio.sleep(1)
+            record = record_of(nodes, shard)
+            assert log_of(nodes, 1, at).end_offset == 0 and 1 not in (*record.in_sync, *record.eligible), record
+        await nodes.start(2)
+        await publish(nodes, at, 60, 5)
+        await back_in_sync(nodes, at)
+
+    run_nodes(story, monkeypatch)

@@ -10,7 +10,7 @@ from typing import Final
 from goqueue.base.clock import Clock
 from goqueue.base.errors import GoQueueError, MetadataConflict
 from goqueue.base.metadata import Commit, Revision
-from goqueue.core.cluster.records import SHARDS, encode
+from goqueue.core.cluster.records import NODES, SHARDS, encode
 from goqueue.core.replication.leader import SetChange
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.leading_shard import LeadingShard
@@ -71,9 +71,8 @@ class InSyncChanges:
             self.look()
 
     async def _is_made(self, shard: int, leading: LeadingShard, change: SetChange) -> bool:
-        key = f"{SHARDS}{shard}"
         try:
-            await self._metadata.commit(Commit({key: encode(change.record)}, modified={key: change.revision}))
+            await self._metadata.commit(self._commit(shard, leading, change))
         except MetadataConflict:
             self._note_behind(shard, leading, change.revision)
             return False
@@ -82,6 +81,18 @@ class InSyncChanges:
             logger.warning("who is in sync is not written down yet; trying again", extra=extra)
             return False
         return True
+
+    def _commit(self, shard: int, leading: LeadingShard, change: SetChange) -> Commit:
+        """Who is added has to be there still when it is written: the next start of the node may have another disk. For
+        one that is known to be gone the record is written as it is, since the change that was asked for before may be
+        made as long as nobody writes it."""
+        image, key = self._metadata.image, f"{SHARDS}{shard}"
+        living, starts = image.nodes(), change.record.starts
+        added = [node for node in change.record.in_sync if node not in leading.record.in_sync]
+        if any(node not in living or living[node].incarnation != starts[node] for node in added):
+            return Commit({key: encode(leading.record)}, modified={key: change.revision})
+        there = {f"{NODES}{node}": image.created(f"{NODES}{node}") for node in added}
+        return Commit({key: encode(change.record)}, modified={key: change.revision}, created=there)
 
     def _note_behind(self, shard: int, leading: LeadingShard, revision: Revision) -> None:
         """That another change came first is nothing; not to hear of it for long is."""
