@@ -18,7 +18,7 @@ _RETRY_S: Final = 0.5
 
 
 class TopicFollower:
-    """`looked` is called when the table is as the image was."""
+    """`looked` is called when the table is as the image was, but for topics that cannot be opened."""
 
     def __init__(self, table: TopicTable, looked: Callable[[], None]) -> None:
         self._table = table
@@ -40,13 +40,18 @@ class TopicFollower:
             await asyncio.wait([self._task])
 
     async def _run(self) -> None:
+        has_failed = False
         while True:
-            await self._changed.wait()
+            if not has_failed:
+                await self._changed.wait()
+            is_news, has_failed = self._changed.is_set(), False
             self._changed.clear()
             try:
                 await self._table.catch_up()
-                self._looked()
             except (GoQueueError, OSError) as error:
                 logger.error("a topic of another node cannot be opened yet", extra={"error": str(error)})
-                self._changed.set()
+                has_failed = True
+            if is_news or not has_failed:
+                self._looked()
+            if has_failed:
                 await asyncio.sleep(_RETRY_S)

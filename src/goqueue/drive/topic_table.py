@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -276,16 +276,13 @@ class TopicTable:
     # --- what other nodes changed --------------------------------------------------------------------------
 
     async def catch_up(self) -> None:
-        """Opens, changes and removes topics as the image says."""
+        """Opens, changes and removes topics as the image says. One that fails keeps it from no other: the error is
+        raised when all were tried."""
         async with self._changing:
             wanted = {record.name: record for record in self._metadata.image.topics() if _is_sane(record)}
-            known = {name: topic.record for name, topic in self._topics.items()}
-            gone = [name for name, record in known.items() if _is_over(wanted.get(name), record)]
-            for name in gone:
-                await self._remove(self._topics[name])
-            for record in wanted.values():
-                if not record.deleting:
-                    await self._take_over(record)
+            gone = [topic for name, topic in self._topics.items() if _is_over(wanted.get(name), topic.record)]
+            await _each(partial(self._remove, topic) for topic in gone)
+            await _each(partial(self._take_over, record) for record in wanted.values() if not record.deleting)
 
     async def _take_over(self, record: TopicRecord) -> None:
         topic = self._topics.get(record.name)
@@ -364,6 +361,18 @@ class TopicTable:
     async def _carry_out_deletion(self, record: TopicRecord) -> None:
         await self._offload(lambda: self._trash.throw_away(record.name, record.id))
         await self._metadata.commit(Commit(deletes=[TOPICS + record.name]))
+
+
+async def _each(works: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """One after the other, whether those before failed or not."""
+    failed: GoQueueError | OSError | None = None
+    for work in works:
+        try:
+            await work()
+        except (GoQueueError, OSError) as error:
+            failed = error
+    if failed is not None:
+        raise failed
 
 
 def _is_over(record: TopicRecord | None, known: TopicRecord) -> bool:
