@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import grpc
 
 from goqueue.base.errors import StoreOutOfReach
 from goqueue.drive.etcd_calls import GRANT, KEEP_ALIVE, REVOKE, EtcdCalls
-from goqueue.drive.renewed_session import RenewedSession
+from goqueue.drive.renewed_session import RenewedSession, passed_s
 from goqueue.wire import etcd_pb2 as etcd
 
 
@@ -20,7 +19,7 @@ class EtcdLeases:
         self._calls = calls
 
     async def begin(self, length_s: int) -> RenewedSession:
-        sent = time.monotonic()
+        sent = passed_s()
         granted = await self._calls.ask(GRANT, etcd.GrantRequest(ttl=length_s))
         return RenewedSession(self, granted.id, granted.ttl, sent)
 

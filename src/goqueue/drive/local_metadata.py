@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from typing import Any, Final, TypeVar
 
@@ -13,7 +12,7 @@ from goqueue.base.decoders import from_msgpack
 from goqueue.base.errors import PeerLost, PeerOutOfReach, StoreOutOfReach
 from goqueue.base.metadata import Change, Commit, Entry, Revision, Snapshot, WatchedTooLate, check_commit
 from goqueue.drive.peers import Link
-from goqueue.drive.renewed_session import RenewedSession
+from goqueue.drive.renewed_session import RenewedSession, passed_s
 from goqueue.drive.served_metadata import (
     COMMIT,
     END_SESSION,
@@ -86,7 +85,7 @@ class LocalMetadata:
     # --- sessions ----------------------------------------------------------------------------------------------
 
     async def open_session(self) -> RenewedSession:
-        sent = time.monotonic()
+        sent = passed_s()
         granted = await self._ask(OPEN_SESSION, SessionAsk(self._session_s), SessionReply)
         session = RenewedSession(self, granted.id, granted.left_s, sent)
         self._sessions = [one for one in self._sessions if not one.is_lost] + [session]

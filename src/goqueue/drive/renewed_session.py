@@ -1,6 +1,6 @@
 """A session with a store in another process: a lease that is renewed while this process lives.
 
-Whether it holds is told by this process's own clock, counted from when the last good renewal was sent: a store that is
+Whether it holds is told by this machine's own clock, counted from when the last good renewal was sent: a store that is
 out of reach, or stands still, ends no lease, and nobody tells.
 """
 
@@ -18,6 +18,12 @@ logger = logging.getLogger(__name__)
 
 _RENEWALS: Final = 3  # in the length of a session
 _HURRY_S: Final = 0.2  # between two tries, after one failed
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def passed_s() -> float:
+    """A clock that goes on while the machine is suspended, as that of the store does, where there is one."""
+    return time.clock_gettime(_CLOCK)
 
 
 class Renewing(Protocol):
@@ -44,7 +50,7 @@ class RenewedSession:
 
     @property
     def is_lost(self) -> bool:
-        return self._is_over or time.monotonic() >= self._good_until
+        return self._is_over or passed_s() >= self._good_until
 
     async def end(self) -> None:
         """Its keys are gone when it returns, or go when the lease runs out."""
@@ -59,7 +65,7 @@ class RenewedSession:
         every_s = self._length_s / _RENEWALS
         while not self.is_lost:
             await asyncio.sleep(every_s)
-            sent = time.monotonic()
+            sent = passed_s()
             try:
                 left_s = await self._store.keep_alive(self.id, every_s)
             except (GoQueueError, TimeoutError) as error:
