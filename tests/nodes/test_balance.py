@@ -62,6 +62,26 @@ def test_leaders_of_busy_shards_part_by_themselves(monkeypatch: pytest.MonkeyPat
     run_nodes(story, monkeypatch)
 
 
+def test_nothing_is_moved_while_a_node_is_about_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With three nodes each shard would be left with two replicas, and never be asked to have three again."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("busy", 6)
+        image, record = nodes.any.metadata.image, nodes.any.topics.require("busy").record
+        member = nodes.brokers[2].node.member
+        assert member is not None
+        await asyncio.sleep(12)
+        await member.hand_over()
+        first = [one for one in range(6) if image.shard(record.shard_of(one)).replicas[0] == 0]
+        await load(nodes, [TopicPartition("busy", one) for one in first], 8)
+        eager = msgspec.structs.replace(SETTINGS, balance="all", balance_by="traffic", balance_slack_percent=1)
+        begun = [await balancing(broker, eager).look() for broker in nodes.brokers.values()]
+        await until(lambda: is_settled(nodes))
+        assert all(len(image.shard(shard).replicas) == 3 for shard in image.shards()), begun
+
+    run_nodes(story, monkeypatch)
+
+
 def test_nothing_is_moved_while_a_node_is_away_or_nobody_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         await nodes.create("busy", 6)

@@ -149,6 +149,13 @@ def test_what_is_even_enough_is_left_alone() -> None:
     assert next_moves({}, racks, BalanceBounds(20, 5)) == {}
 
 
+def test_nothing_has_fewer_replicas_to_be_even() -> None:
+    """A node that is about to stop gets nothing, and comes back."""
+    busy = {one: (4_000_000 if one in (0, 3, 6) else 1_000, 0) for one in range(9)}
+    assert next_moves(busy_shards(busy), dict.fromkeys((0, 1), ""), BalanceBounds(20, 9)) == {}
+    assert next_moves(busy_shards(busy), {}, BalanceBounds(20, 9)) == {}
+
+
 def test_no_more_moves_than_may_and_the_best_first() -> None:
     busy = {one: (4_000_000 if one in (0, 3, 6) else 1_000, 0) for one in range(9)}
     shards, racks = busy_shards(busy), dict.fromkeys(range(3), "")

@@ -171,11 +171,16 @@ class BalanceBounds(NamedTuple):
 
 
 def next_moves(shards: Mapping[int, HeldShard], racks: Mapping[int, str], bounds: BalanceBounds) -> Plan:
-    """The moves that help most, of those that would make all even; none if it is even enough, or nothing helps."""
+    """The moves that help most, of those that would make all even; none if it is even enough, or nothing helps. None
+    leaves a shard with fewer replicas because there are too few nodes."""
     held, chosen = dict(shards), Plan()
     if max(map(_excess, _loads(held, racks))) <= bounds.slack_percent / 100:
         return chosen
-    plan = planned(shards, racks)
+    plan = {
+        shard: target
+        for shard, target in planned(shards, racks).items()
+        if len(target) >= min(shards[shard].wanted, len(shards[shard].replicas))
+    }
     if bounds.leaders_only:
         plan = {shard: target for shard, target in plan.items() if {*target} == {*shards[shard].replicas}}
     for _ in range(min(bounds.moves_max, len(plan))):

@@ -96,9 +96,10 @@ def held_shards(image: Image) -> dict[int, Held]:
 
 
 def is_at_rest(image: Image) -> bool:
-    """Nothing moves, everybody is there, and every replica is in sync."""
+    """Nothing moves, everybody is there and stays, and every replica is in sync."""
     nodes, records = image.nodes(), [image.shard(shard) for shard in image.shards()]
-    return all(member in nodes for member in image.members()) and all(
+    are_there = all(member in nodes for member in image.members()) and not any(one.leaving for one in nodes.values())
+    return are_there and all(
         not one.target and one.leader in nodes and len(one.in_sync) == len(one.replicas) for one in records
     )
 
