@@ -42,3 +42,11 @@ def allow_only_root(url: str, trust: ssl.SSLContext | bool = True) -> None:
     post("role/add", name="root")
     post("user/grant", user="root", role="root")
     post("enable")
+
+
+def add_user(url: str, name: str) -> None:
+    """Where `allow_only_root` was before."""
+    root = httpx.post(f"{url}/v3/auth/authenticate", json={"name": "root", "password": "secret"}, timeout=60)
+    told = {"Authorization": root.raise_for_status().json()["token"]}
+    body = {"name": name, "password": "secret"}
+    httpx.post(f"{url}/v3/auth/user/add", json=body, headers=told, timeout=60).raise_for_status()

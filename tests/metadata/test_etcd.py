@@ -21,7 +21,7 @@ from goqueue.drive.etcd_calls import COMPACT, EtcdCalls, EtcdSettings
 from goqueue.drive.etcd_metadata import EtcdMetadata
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.wire import etcd_pb2
-from tests.etcd import EtcdMember, allow_only_root, etcd_members
+from tests.etcd import EtcdMember, add_user, allow_only_root, etcd_members
 from tests.waiting import wait_until_async
 
 SESSION_S = 2
@@ -293,5 +293,22 @@ def test_user_and_password_and_a_token_that_ran_out(tmp_path: Path) -> None:
             await stranger.close()
 
     with etcd_members(tmp_path, 1, "--auth-token-ttl=2") as (member,):
+        allow_only_root(f"http://{member.client}")
+        on_store(EtcdSettings([member.client], user="root", password="secret", session_s=SESSION_S), scenario)
+
+
+def test_signed_tokens_go_on_when_somebody_changes_the_users_of_etcd(tmp_path: Path) -> None:
+    private, public = tmp_path / "private.pem", tmp_path / "public.pem"
+    for command in (["genrsa", "-out", private, "2048"], ["rsa", "-in", private, "-pubout", "-out", public]):
+        subprocess.run(["openssl", *map(str, command)], check=True, capture_output=True)
+
+    async def scenario(store: EtcdMetadata) -> None:
+        await store.commit(Commit({"topics/a": "1"}))
+        await asyncio.to_thread(add_user, f"http://{member.client}", "somebody")
+        await store.commit(Commit({"topics/b": "1"}))
+        assert set((await store.read()).entries) == {"topics/a", "topics/b"}
+
+    token = f"jwt,pub-key={public},priv-key={private},sign-method=RS256,ttl=10m"
+    with etcd_members(tmp_path, 1, f"--auth-token={token}") as (member,):
         allow_only_root(f"http://{member.client}")
         on_store(EtcdSettings([member.client], user="root", password="secret", session_s=SESSION_S), scenario)

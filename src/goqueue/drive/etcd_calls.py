@@ -28,6 +28,7 @@ _OPTIONS: Final = (
 )
 _OF_THE_MEMBER: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED)
 _NEVER_SENT: Final = "failed to connect"
+_USERS_CHANGED: Final = "revision of auth store is old"  # a signed token (JWT) is of the users as they were
 
 
 class EtcdSettings(msgspec.Struct, frozen=True):
@@ -112,7 +113,7 @@ class EtcdCalls:
         try:
             return await self._send(method, request)
         except grpc.aio.AioRpcError as error:
-            if not self._settings.user or error.code() is not grpc.StatusCode.UNAUTHENTICATED:
+            if not self._settings.user or not _is_outdated(error):
                 raise
         self._token = ""
         return await self._send(method, request)
@@ -171,6 +172,11 @@ def refusal(error: grpc.aio.AioRpcError) -> GoQueueError:
     if "request is too large" in told or "too many operations" in told:
         return MetadataTooLarge(f"The change is over the metadata store's limits ({told}).")
     return StoreOutOfReach(f"The metadata store refused: {told}.")
+
+
+def _is_outdated(error: grpc.aio.AioRpcError) -> bool:
+    """The token; nothing was done."""
+    return error.code() is grpc.StatusCode.UNAUTHENTICATED or _USERS_CHANGED in (error.details() or "")
 
 
 def _told(error: grpc.aio.AioRpcError | None) -> str:
