@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from base64 import urlsafe_b64encode
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 from uuid import UUID
 
+import msgspec
 import pytest
 
-from goqueue.base.errors import NotLoaded, PeerLost
+from goqueue.base.commands import Acks, Appended, InputMessage, PublishBatch, PublishMessages, StoredAt
+from goqueue.base.errors import LeaderChanged, NotLoaded, PeerLost
 from goqueue.format.records import NewRecord, build
+from goqueue.service.batch_inspection import Inspection
+from goqueue.service.hooks import TooMuchHere
 from goqueue.service.publish import Publish
 from goqueue.wire import codes
 from goqueue.wire.errors import WireError
@@ -45,6 +49,8 @@ from goqueue.wire.messages import (
     sync_group,
 )
 from tests.edge.kafka.one_of_three import EPOCH, LOCAL, TOPIC, Door, Run
+
+T = TypeVar("T")
 
 
 def asked_for(*names: str) -> metadata.MetadataRequest:
@@ -421,6 +427,49 @@ def test_replicas_are_waited_for_as_long_as_the_producer_says(told: Run) -> None
         assert 0.7 <= loop.time() - began < 1
 
     told(story)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_what_another_leader_cut_off_while_others_were_waited_for_is_not_acknowledged(
+    told: Run, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    append = Publish.append
+
+    def appended(self: Publish, command: PublishBatch, looked: Inspection | None = None) -> Appended:
+        if is_large and looked is None:
+            raise TooMuchHere
+        return append(self, command, looked)
+
+    async def story(door: Door) -> None:
+        monkeypatch.setattr(Publish, "append", appended)
+        answer = await with_a_cut_in_between(door, door.ask(produced(door, 0, 1)))
+        first, second = answer.responses[0].partition_responses
+        assert (first.error_code, second.error_code) == (codes.NONE, codes.NOT_LEADER_OR_FOLLOWER)
+
+    told(story)
+
+
+def test_neither_are_messages_that_came_in_the_open(told: Run) -> None:
+    async def story(door: Door) -> None:
+        messages = [InputMessage(None, b"v", partition=number) for number in (0, 1)]
+        publishing = door.broker.publish.messages(PublishMessages(TOPIC, messages, Acks.ALL))
+        first, second = await with_a_cut_in_between(door, publishing)
+        assert isinstance(first, StoredAt) and isinstance(second, LeaderChanged)
+
+    told(story)
+
+
+async def with_a_cut_in_between(door: Door, publishing: Coroutine[Any, Any, T]) -> T:
+    """One of two partitions waits for its replicas while another node leads the second one, and cuts it off there."""
+    slow, moved = (door.broker.topics.require(TOPIC).partition(number) for number in (0, 1))
+    moved.state.is_led = moved.state.is_served = True
+    waiting = asyncio.ensure_future(publishing)
+    await asyncio.sleep(0.1)
+    assert (slow.end_offset, moved.end_offset) == (1, 1)
+    moved.cut(0, 0)
+    moved.state.led_by(msgspec.structs.replace(moved.state.shard, epoch=EPOCH + 2))
+    slow.replicated(1)
+    return await waiting
 
 
 def test_a_partition_is_of_the_epoch_that_its_shard_got_while_it_was_opened(
