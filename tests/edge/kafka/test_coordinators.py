@@ -11,11 +11,15 @@ from goqueue.base.errors import (
     GoQueueError,
     LeaderChanged,
     NotEnoughReplicas,
+    NotLoaded,
     OutOfResources,
     ReplicasTimedOut,
     StorageFailed,
     TooFewHaveIt,
 )
+from goqueue.base.ids import TopicPartition
+from goqueue.base.limits import SLICE_ELEMENTS
+from goqueue.core.groups.records import OffsetCommitted
 from goqueue.service.groups import Groups
 from goqueue.service.transactions import TransactionVerbs
 from goqueue.wire import codes
@@ -28,7 +32,12 @@ from goqueue.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from goqueue.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from goqueue.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from goqueue.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
@@ -82,6 +91,30 @@ def test_offsets_of_a_group_that_is_not_loaded_are_not_taken_for_none(told: Run,
         found = [(one.partition_index, one.committed_offset, one.error_code) for one in answer.topics[0].partitions]
         assert found == [(number, -1, codes.COORDINATOR_LOAD_IN_PROGRESS) for number in (0, 1)]
         assert version < 2 or answer.error_code == codes.COORDINATOR_LOAD_IN_PROGRESS
+
+    told(story)
+
+
+@pytest.mark.parametrize("version", [7, 9])
+@pytest.mark.parametrize("failed", range(3))
+def test_a_group_that_is_loaded_while_many_of_its_offsets_are_looked_up_is_not_loaded(
+    told: Run, monkeypatch: pytest.MonkeyPatch, version: int, failed: int
+) -> None:
+    troubles: list[GoQueueError | None] = [NotLoaded("Not now.") if part == failed else None for part in range(3)]
+
+    def offsets(*_: object) -> dict[TopicPartition, OffsetCommitted]:
+        if (trouble := troubles.pop(0)) is not None:
+            raise trouble
+        return {}
+
+    async def story(door: Door) -> None:
+        monkeypatch.setattr(Groups, "offsets", offsets)
+        group, numbers = door.id_led_by(0), range(3 * SLICE_ELEMENTS - 10)
+        old = OffsetFetchRequest(group_id=group, topics=[OffsetFetchRequestTopic(TOPIC, numbers)])
+        one = OffsetFetchRequestGroup(group, topics=[OffsetFetchRequestTopics(TOPIC, partition_indexes=numbers)])
+        answer = await door.ask(old if version < 8 else OffsetFetchRequest(groups=[one]), version)
+        found = [answer.error_code] if version < 8 else [one.error_code for one in answer.groups]
+        assert found == [codes.COORDINATOR_LOAD_IN_PROGRESS] and not troubles
 
     told(story)
 

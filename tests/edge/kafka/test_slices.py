@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from goqueue.base.limits import REQUEST_ELEMENTS_MAX, WHOLE_REQUEST_ELEMENTS_MAX
@@ -37,6 +38,21 @@ def test_what_is_cut_and_joined_is_what_it_was(sizes: tuple[int, ...]) -> None:
     for part in parts:
         leaves = [number for group in part.groups for topic in group.topics for number in topic.partition_indexes]
         assert len(leaves) <= 10
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+def test_what_failed_in_part_has_failed(failed: int) -> None:
+    """A group that was loaded in between: offsets of one part alone would be taken for all that it committed."""
+    codes = [15 if number == failed else 0 for number in range(2)]
+    topics = [offset_fetch.OffsetFetchResponseTopics("t", partitions=())]
+    groups = [offset_fetch.OffsetFetchResponseGroup("g", [] if code else topics, code) for code in codes]
+    first, second = (offset_fetch.OffsetFetchResponse(groups=[one]) for one in groups)
+    whole = join(first, second, ("groups", "topics", "partitions"))
+    assert whole == offset_fetch.OffsetFetchResponse(
+        groups=[msgspec.structs.replace(groups[0], topics=topics, error_code=15)]
+    )
+    first, second = (offset_fetch.OffsetFetchResponse(error_code=code) for code in codes)
+    assert join(first, second, ("topics", "partitions")).error_code == 15
 
 
 def test_the_answers_of_all_parts_are_one_and_others_run_between_them() -> None:

@@ -136,13 +136,20 @@ def _cut(node: Any, path: Path, room: int) -> tuple[Any, Any | None, int]:
 
 
 def join(first: Any, second: Any, path: Path) -> Any:
-    """One message of two. What was cut in the middle is put together again."""
+    """One message of two. What was cut in the middle is put together again; what failed in part has failed: a client
+    would take the rest for all there is."""
     field = path[0]
     head, tail = list(getattr(first, field)), list(getattr(second, field))
     if len(path) > 1 and head and tail and _same_but(head[-1], tail[0], path[1]):
         head[-1] = join(head[-1], tail.pop(0), path[1:])
-    return replace(first, **{field: head + tail})
+    return replace(first, **{field: head + tail}, **_error_of(first, second))
+
+
+def _error_of(first: Any, second: Any) -> dict[str, int]:
+    return {"error_code": first.error_code or second.error_code} if hasattr(first, "error_code") else {}
 
 
 def _same_but(one: Any, other: Any, field: str) -> bool:
-    return bool(replace(one, **{field: ()}) == replace(other, **{field: ()}))
+    """Whether they differ in this field alone, or in that one of them failed."""
+    error = _error_of(one, other)
+    return bool(replace(one, **{field: ()}, **error) == replace(other, **{field: ()}, **error))
