@@ -22,6 +22,7 @@ from goqueue.base.errors import (
     GoQueueError,
     InvalidField,
     InvalidGroup,
+    OffsetOutOfRange,
     OutOfOrderSequence,
     StaleReceipt,
     StorageFailed,
@@ -35,7 +36,9 @@ from goqueue.core.txn.effects import TxnEffect
 from goqueue.core.txn.errors import InvalidTxnState, ProducerFenced
 from goqueue.core.txn.questions import ALLOWED
 from goqueue.core.txn.records import TxnAnswer, TxnStage, TxnState
+from goqueue.drive.partition import Partition
 from goqueue.format.records import InTransaction, NewRecord, build
+from goqueue.log.reader import WouldBlock
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
@@ -187,6 +190,36 @@ def test_a_fetch_tells_which_transactions_were_aborted(fsync: str) -> None:
         assert list(answer.aborted) == [(producer.key[1], 0)]
 
     tell(story, fsync=fsync)
+
+
+def test_aborted_messages_that_are_deleted_while_they_are_read_are_not_handed_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read_off_loop = Partition._read_off_loop
+
+    async def while_deleted(self: Partition, *asked: int) -> bytes:
+        found = await read_off_loop(self, *asked)
+        self.log.begin_drop_head(self.end_offset).run()
+        self.state.txns.cut_head(self.start_offset)  # as the cleaner does
+        return found
+
+    def wait(*_: object) -> bytes:
+        raise WouldBlock
+
+    async def story(broker: Broker) -> None:
+        await broker.topics.create("t", 1, {})
+        producer = await Producer(broker).begin()
+        await producer.publish("t", "a")
+        await producer.end(commit=False)
+        partition = broker.topics.require("t").partition(0)
+        read = partition.log.read
+        monkeypatch.setattr(type(partition.log), "read", lambda self, *asked: read(*asked) if asked[3] else wait())
+        monkeypatch.setattr(Partition, "_read_off_loop", while_deleted)
+        command = Fetch([FetchFrom(partition.at, 0, 1 << 20)], 1 << 20, isolation=Isolation.READ_COMMITTED)
+        (answer,) = await broker.fetching.fetch(command)
+        assert isinstance(answer.error, OffsetOutOfRange) and not answer.batches
+
+    tell(story)
 
 
 # --- acks, dead letters, offsets, delays -----------------------------------------------------------------------

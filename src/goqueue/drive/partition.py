@@ -253,9 +253,11 @@ class Partition(PartitionMarks):
         except (DamagedRange, OSError) as damage:
             raise self._damaged(damage) from None
         try:
-            return await self._read_off_loop(offset, bytes_max, limit, first_max)
+            found = await self._read_off_loop(offset, bytes_max, limit, first_max)
         except (DamagedRange, OSError) as damage:
             raise self._damaged(damage) from None
+        self.log.check_range(offset)  # of what was deleted meanwhile nobody knows any more what was aborted
+        return found
 
     @property
     def others_have_it(self) -> bool:
