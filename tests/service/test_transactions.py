@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from goqueue.base.commands import (
     Browse,
     Fetch,
+    Fetched,
     FetchFrom,
     InputMessage,
     Isolation,
@@ -39,6 +41,7 @@ from goqueue.core.txn.records import TxnAnswer, TxnStage, TxnState
 from goqueue.drive.partition import Partition
 from goqueue.format.records import InTransaction, NewRecord, build
 from goqueue.log.reader import WouldBlock
+from goqueue.service.fetch import Fetching
 from goqueue.service.txn_publish import PublishInTransaction, TopicMessages
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualClock, VirtualLoop, run_virtually
@@ -218,6 +221,31 @@ def test_aborted_messages_that_are_deleted_while_they_are_read_are_not_handed_ou
         command = Fetch([FetchFrom(partition.at, 0, 1 << 20)], 1 << 20, isolation=Isolation.READ_COMMITTED)
         (answer,) = await broker.fetching.fetch(command)
         assert isinstance(answer.error, OffsetOutOfRange) and not answer.batches
+
+    tell(story)
+
+
+def test_aborted_messages_that_are_deleted_before_they_are_decoded_are_not_handed_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fetch = Fetching.fetch
+
+    async def story(broker: Broker) -> None:
+        await broker.topics.create("t", 1, {})
+        producer = await Producer(broker).begin()
+        await producer.publish("t", "a")
+        await producer.end(commit=False)
+        await publish(broker, "t", "b")
+        partition = broker.topics.require("t").partition(0)
+
+        async def deleted(self: Fetching, *asked: Any) -> list[Fetched]:
+            found = await fetch(self, *asked)
+            partition.log.begin_drop_head(2).run()
+            partition.state.txns.cut_head(partition.start_offset)
+            return found
+
+        monkeypatch.setattr(Fetching, "fetch", deleted)
+        assert await read(broker, "t") == ["b"]
 
     tell(story)
 

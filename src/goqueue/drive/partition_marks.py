@@ -66,9 +66,12 @@ class PartitionMarks:
         return not header.is_control and not self.is_aborted(header)
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch that is below the last stable offset is part of an aborted transaction."""
+        """Whether a batch that is below the last stable offset is part of an aborted transaction. Of one that was
+        deleted since it was read that is not known any more: nobody gets it."""
         if header.is_control or not header.is_transactional:
             return False
+        if header.last_offset < self.start_offset:
+            return True
         return self.state.txns.is_aborted(header.producer_id, header.base_offset)
 
     def aborted_between(self, begin: Offset, end: Offset) -> list[Aborted]:
