@@ -10,11 +10,12 @@ from goqueue.base.errors import NotLeader, TakingOver
 from goqueue.base.ids import TopicPartition
 from goqueue.base.metadata import Commit
 from goqueue.core.cluster.records import SHARDS, ShardRecord, decode
+from goqueue.drive.membership import NodeMembership
 from goqueue.drive.shard_damage import ShardDamage
 from goqueue.service.storage import Storage
 from goqueue.sim.disk import SimDisk
 from tests.nodes.cluster import Nodes, run_nodes, until
-from tests.nodes.test_damage import bytes_of, filled, log_of, publish, record_of, shard_of
+from tests.nodes.test_damage import bytes_of, filled, log_of, lose_end, publish, record_of, shard_of
 
 
 async def back_in_sync(nodes: Nodes, at: TopicPartition) -> None:
@@ -177,5 +178,27 @@ def test_who_lost_its_disk_is_not_taken_for_the_start_that_was_in_sync(monkeypat
         await nodes.start(2)
         await publish(nodes, at, 60, 5)
         await back_in_sync(nodes, at)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_a_lost_end_is_not_forgotten_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        for node in range(3):
+            nodes.kill(node, "kept")
+        lose_end(nodes._disks[1], at)
+        with monkeypatch.context() as patch:
+            patch.setattr(NodeMembership, "tell", lambda _, **__: asyncio.sleep(3600))  # the store is away
+            starting = asyncio.ensure_future(nodes.start(1))
+            await asyncio.sleep(60)
+            nodes.kill(1, "kept")
+            await asyncio.wait([starting])
+        await nodes.start(1)
+        await asyncio.sleep(1)
+        assert shard_of(nodes, at) not in nodes.led_by(1), "others have more, and it waits for them"
+        await asyncio.gather(*map(nodes.start, (0, 2)))
+        await back_in_sync(nodes, at)
+        assert log_of(nodes, 1, at).end_offset == 60
 
     run_nodes(story, monkeypatch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -200,8 +200,15 @@ class ClusterMember:
 
     async def note_counted(self) -> None:
         """A later start need not say what this one lost, once every shard that counts the node counts this start."""
-        if self._note.lost_tail and self._is_written_down():
-            await to_its_end(self._write_note(lost_tail=False))
+        if (self._note.lost_tail or self._note.short) and self._is_written_down():
+            await to_its_end(self._write_note(lost_tail=False, short=()))
+
+    async def note_short(self, shards: Iterable[int]) -> tuple[int, ...]:
+        """With those that an earlier start found, which came to nothing: their logs seem whole by now."""
+        short = tuple(sorted({*shards, *self._note.short}))
+        if short != self._note.short:
+            await to_its_end(self._write_note(short=short))
+        return short
 
     def _is_written_down(self) -> bool:
         image, me = self._metadata.image, self.me

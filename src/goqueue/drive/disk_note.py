@@ -23,6 +23,7 @@ class DiskNote(msgspec.Struct, frozen=True):
     boot: str = ""  # of the machine, when a node last began to write here
     was_stopped: bool = False  # cleanly, after a last sync
     lost_tail: bool = False  # by a power cut, and shards may still count an earlier start of the node
+    short: tuple[int, ...] = ()  # shards that may, and whose logs lacked their ends
 
 
 def boot_id() -> str:

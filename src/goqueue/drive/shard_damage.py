@@ -78,7 +78,7 @@ class ShardDamage:
     async def begin(self) -> None:
         """The node counts from here on."""
         self._look()
-        short = tuple(filter(self._is_short, self._metadata.image.shards()))
+        short = await self._member.note_short(filter(self._is_short, self._metadata.image.shards()))
         for shard in short:
             logger.error("logs of a shard lack their ends", extra={"shard": shard})
         await self._tell(opening=False, short=short, damaged=tuple(sorted(self._damaged)))
