@@ -202,3 +202,22 @@ def test_a_lost_end_is_not_forgotten_either(monkeypatch: pytest.MonkeyPatch) -> 
         assert log_of(nodes, 1, at).end_offset == 60
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("is_killed", [True, False])
+def test_a_node_stops_and_starts_again_on_a_full_disk(monkeypatch: pytest.MonkeyPatch, is_killed: bool) -> None:
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        nodes._disks[1].full_at = nodes._disks[1].space_calls
+        if is_killed:
+            nodes.kill(1, "kept")
+        else:
+            await nodes.run_at(1, nodes.brokers.pop(1).stop())
+        disk = nodes._disks[1]
+        disk.full_at = disk.space_calls
+        await nodes.start(1)
+        await asyncio.sleep(3)
+        disk.free_space()
+        await back_in_sync(nodes, at)
+
+    run_nodes(story, monkeypatch)

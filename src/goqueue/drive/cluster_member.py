@@ -31,6 +31,7 @@ from goqueue.drive.offload import Offload
 from goqueue.drive.peers import NODE_PORT, Connect, Peers, PeerVerb, connect
 from goqueue.drive.probing import PING, Probing, answer_ping
 from goqueue.log.disk import Disk
+from goqueue.log.home import unless_full
 from goqueue.wire.node_frames import PROTOCOL, Hello
 
 logger = logging.getLogger(__name__)
@@ -196,7 +197,8 @@ class ClusterMember:
         if self.membership is not None:
             await self.membership.leave()
         self.peers.close()
-        await self._write_note(was_stopped=True)
+        with unless_full():
+            await self._write_note(was_stopped=True)
 
     async def note_counted(self) -> None:
         """A later start need not say what this one lost, once every shard that counts the node counts this start."""
@@ -216,9 +218,11 @@ class ClusterMember:
         return all(one.starts.get(me.node) == me.start for one in records if me.node in (*one.in_sync, *one.eligible))
 
     async def _write_note(self, **changes: object) -> None:
+        """A full disk keeps no node from starting again that was killed: nothing of its note is new."""
         note = msgspec.structs.replace(self._note, **changes)
-        await self._offload(lambda: write_note(self._disk, note))
-        self._note = note
+        if note != self._note:
+            await self._offload(lambda: write_note(self._disk, note))
+            self._note = note
 
     @property
     def _wait_s(self) -> float:
