@@ -7,9 +7,11 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import grpc
 import msgspec
 import pytest
 import uvloop
@@ -131,6 +133,46 @@ def test_a_watch_leaves_a_member_that_takes_connections_and_never_answers(tmp_pa
 
         places = [f"127.0.0.1:{silent.getsockname()[1]}", member.client]
         on_store(EtcdSettings(places, session_s=SESSION_S, call_s=1.0), scenario)
+
+
+@asynccontextmanager
+async def standing_still(revision: int) -> AsyncIterator[str]:
+    """The address of a member that answers and hears nothing new, as one whose disk hangs."""
+
+    async def watch(requests: AsyncIterator[etcd_pb2.WatchRequest], _: object) -> AsyncIterator[etcd_pb2.WatchResponse]:
+        async for request in requests:
+            header = etcd_pb2.Header(revision=revision)
+            yield etcd_pb2.WatchResponse(header=header, created=request.HasField("create"))
+
+    server = grpc.aio.server()
+    handler = grpc.stream_stream_rpc_method_handler(
+        watch, etcd_pb2.WatchRequest.FromString, etcd_pb2.WatchResponse.SerializeToString
+    )
+    server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler("etcdserverpb.Watch", {"Watch": handler})])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(0)
+
+
+def test_a_watch_leaves_a_member_that_answers_and_hears_nothing_new(tmp_path: Path) -> None:
+    with etcd_members(tmp_path) as [member]:
+
+        async def scenario(store: EtcdMetadata) -> None:
+            begin = (await store.read()).revision
+            async with standing_still(begin) as address:
+                both = EtcdMetadata(EtcdSettings([address, member.client], session_s=SESSION_S, call_s=1.0))
+                following = asyncio.ensure_future(anext(both.watch(begin)))
+                await asyncio.sleep(0.1)
+                both._calls._current = 1  # for calls, which fail where it is asked
+                await put(both, "topics/a", "1")
+                (entry,) = (await asyncio.wait_for(following, 8)).puts
+                assert entry.key == "topics/a"
+                await both.close()
+
+        on_store(settings([member]), scenario)
 
 
 def test_without_a_quorum_nothing_hangs_and_the_session_is_lost_by_our_own_clock(members: list[EtcdMember]) -> None:

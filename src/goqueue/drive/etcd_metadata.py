@@ -31,6 +31,7 @@ class EtcdMetadata:
         self._keys = (self._prefix, _behind(self._prefix))
         self._calls = EtcdCalls(settings)
         self._leases = EtcdLeases(self._calls)
+        self._newest: Revision = 0  # that was told
         self._sessions: list[RenewedSession] = []
         self._closing: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -48,11 +49,13 @@ class EtcdMetadata:
             if not page.more:
                 break
             request.key = page.kvs[-1].key + b"\0"
+        self._newest = request.revision  # less than before, if the store was set back
         shown = {key: entry for key, entry in entries.items() if not key.startswith(_HIDDEN)}
         return Snapshot(request.revision, shown)
 
     async def watch(self, after: Revision) -> AsyncIterator[Change]:
-        watch = EtcdWatch(self._calls, self._keys, self._settings.call_s, self._closing, self._entry)
+        parts = self._closing, self._entry, lambda: self._newest
+        watch = EtcdWatch(self._calls, self._keys, self._settings.call_s, *parts)
         async for change in watch.changes(after):
             puts = [entry for entry in change.puts if not entry.key.startswith(_HIDDEN)]
             yield Change(change.revision, puts, change.deletes)
@@ -63,7 +66,8 @@ class EtcdMetadata:
         if not answer.succeeded:
             names = ", ".join(sorted({*commit.modified, *commit.created}))
             raise MetadataConflict(f"{names} was changed by somebody else; look again and decide anew.")
-        return int(answer.header.revision)
+        self._newest = int(answer.header.revision)
+        return self._newest
 
     def _request(self, commit: Commit) -> etcd.TxnRequest:
         expected = [self._modified(key, revision) for key, revision in commit.modified.items()]

@@ -21,7 +21,8 @@ _RETRY_S: Final = 0.2
 
 
 class EtcdWatch:
-    """`closing` is done when the store is closed; `entry_of` knows how keys are written."""
+    """`closing` is done when the store is closed; `entry_of` knows how keys are written; `newest` is the last revision
+    that any call has told."""
 
     def __init__(
         self,
@@ -30,12 +31,14 @@ class EtcdWatch:
         silence_s: float,
         closing: asyncio.Future[None],
         entry_of: Callable[[etcd.KeyValue], Entry],
+        newest: Callable[[], Revision],
     ) -> None:
         self._calls = calls
         self._keys = keys
         self._silence_s = silence_s
         self._closing = closing
         self._entry_of = entry_of
+        self._newest = newest
 
     async def changes(self, after: Revision) -> AsyncIterator[Change]:
         while not self._closing.done():
@@ -83,15 +86,16 @@ class EtcdWatch:
             raise StoreOutOfReach("The metadata store takes no watch.") from None
 
     async def _next(self, stream: Any) -> etcd.WatchResponse | None:
-        """None once the store is closed. A silent member is asked for a sign of life, and left if none comes."""
-        reading = asyncio.ensure_future(stream.read())
+        """None once the store is closed. A silent member is asked for a sign of life, and left if none comes, or if it
+        has not heard of what others told before."""
+        reading, known = asyncio.ensure_future(stream.read()), self._newest()
         try:
             for is_asked in (False, True):
                 await asyncio.wait([reading, self._closing], timeout=self._silence_s, return_when="FIRST_COMPLETED")
                 if self._closing.done():
                     return None
                 if reading.done():
-                    return self._read(reading.result())
+                    return self._read(reading.result(), known if is_asked else 0)
                 if not is_asked:
                     await self._write(stream, etcd.WatchRequest(progress=etcd.WatchProgress()))
             raise StoreOutOfReach("The metadata store fell silent.")
@@ -99,10 +103,12 @@ class EtcdWatch:
             reading.cancel()
 
     @staticmethod
-    def _read(response: Any) -> etcd.WatchResponse:
+    def _read(response: Any, known: Revision) -> etcd.WatchResponse:
         if response is grpc.aio.EOF:
             raise StoreOutOfReach("The metadata store ended the watch.")
         found: etcd.WatchResponse = response
+        if not found.events and found.header.revision < known:
+            raise StoreOutOfReach(f"A member of the metadata store is behind: it has not heard of revision {known}.")
         return found
 
     def _grouped(self, events: Iterable[etcd.Event]) -> Iterator[Change]:
