@@ -116,8 +116,10 @@ class Router:
                     await asyncio.shield(self.changed)
 
     def metadata_changed(self, change: Change) -> None:
-        """Who waits for it asks again; and so does who waits for a node that no longer leads."""
-        self._heard_to = max([self._heard_to, *(entry.modified for entry in change.puts)])
+        """Who waits for it asks again; and so does who waits for a node that no longer leads. A store that was set back
+        to a backup counts from there on."""
+        before = self._heard_to if change.revision >= self._heard_to else 0
+        self._heard_to = max([before, *(entry.modified for entry in change.puts)])
         changed, self._changed = self._changed, None
         _tell(changed)
         if any(entry.key.startswith(SHARDS) for entry in change.puts):
