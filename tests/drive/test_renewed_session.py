@@ -39,3 +39,33 @@ def test_a_session_is_over_when_the_machine_was_suspended_for_longer(monkeypatch
         await session.end()
 
     asyncio.run(story())
+
+
+class LateStore:
+    """Its answer comes when the session is over by our own clock, and counts the renewals."""
+
+    def __init__(self) -> None:
+        self.renewals = 0
+
+    async def keep_alive(self, session: int, within_s: float) -> float:
+        self.renewals += 1
+        await asyncio.sleep(0.3)
+        return 5.0
+
+    async def revoke(self, session: int) -> None: ...
+
+
+def test_a_session_that_was_taken_for_lost_is_not_renewed_any_more() -> None:
+    """Another one was begun in its place: nobody would ever end this one."""
+
+    async def story() -> None:
+        store = LateStore()
+        session = RenewedSession(store, 1, 0.3, passed_s())
+        await asyncio.sleep(0.35)
+        held = [session.is_lost]
+        await asyncio.sleep(1)
+        held.append(session.is_lost)
+        assert held == [True, True] and store.renewals == 1
+        await session.end()
+
+    asyncio.run(story())

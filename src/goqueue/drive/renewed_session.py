@@ -72,7 +72,7 @@ class RenewedSession:
                 logger.warning("the session was not renewed; trying again", extra={"error": str(error)})
                 every_s = min(every_s, _HURRY_S)
                 continue
-            if left_s <= 0:
+            if left_s <= 0 or self.is_lost:  # another one may have been begun in its place
                 break
             self._length_s, self._good_until, every_s = left_s, sent + left_s, left_s / _RENEWALS
         if not self._is_over:
