@@ -17,6 +17,7 @@ from goqueue.sim.cluster import ClusterPlan, SimCluster
 from goqueue.sim.delayed import DelayedProducer
 from goqueue.sim.faults import Faults
 from goqueue.sim.invariants import Invariants
+from goqueue.sim.registering import SchemaRegistrar
 from goqueue.sim.remade import RemadeTopic, TrimmedTopic
 from goqueue.sim.time import VirtualLoop, run_virtually
 from goqueue.sim.transactions import TransactionalProducer, check_transactions
@@ -95,6 +96,7 @@ class _Run:
         self._workers = [Worker(cluster, self._ledger, self._places, f"worker {number}") for number in range(WORKERS)]
         self._transactional = TransactionalProducer(cluster, self._atomic, "mover")
         self._delayed = DelayedProducer(cluster, TopicPartition(LATER, 0))
+        self._registrar = SchemaRegistrar(cluster)
         self._remade = RemadeTopic(cluster, TopicPartition(AGAIN, 0))
         self._trimmed = TrimmedTopic(cluster, TopicPartition(SHORT, 0))
 
@@ -133,7 +135,7 @@ class _Run:
 
     @property
     def _counted(self) -> list[Counted]:
-        return [*self._producers.values(), self._transactional, self._delayed]
+        return [*self._producers.values(), self._transactional, self._delayed, self._registrar]
 
     async def _make_topics(self) -> None:
         for name, count in ((QUEUE, PARTITIONS), (ATOMIC, PARTITIONS), (LATER, 1), (SHORT, 1)):
@@ -170,6 +172,7 @@ class _Run:
                 if values.get(offset) != value:
                     raise Violation(f"{at} {offset} was read as {value} and is {values.get(offset)}")
         check_transactions([await self._read(at) for at in self._atomic], self._transactional)
+        await self._registrar.check()
         self._delayed.check(await self._read(TopicPartition(LATER, 0)))
         for at in (*self._places, *self._atomic, *(TopicPartition(name, 0) for name in (LATER, SHORT, AGAIN))):
             check_replicas(self._cluster, at)
