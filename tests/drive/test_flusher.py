@@ -8,7 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from goqueue.base.commands import Acks, InputMessage, PublishMessages
+from goqueue.base.errors import StorageFailed
 from goqueue.broker import Broker
+from goqueue.drive.flusher import Flusher
 from goqueue.drive.partition import Partition
 from goqueue.sim.disk import SimDisk
 from goqueue.sim.time import VirtualLoop, run_virtually
@@ -95,7 +97,25 @@ def test_a_round_that_fails_in_an_unforeseen_way_is_done_again(policy: str, monk
     run_virtually(scenario)
 
 
-def _fails(partition: Partition) -> None:
+def test_who_waits_for_a_round_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is decided next must not rest on what may be lost."""
+
+    async def scenario(loop: VirtualLoop) -> None:
+        async with broker_on(SimDisk(), loop, settings(fsync="interval", fsync_interval_ms=60_000)) as broker:
+            await broker.topics.create("t", 1, {})
+            await _publish_to(broker, 0)
+            with monkeypatch.context() as patched:
+                patched.setattr(Flusher, "_make_safe", _fails)
+                with pytest.raises(StorageFailed):
+                    await broker.flusher.force()
+            await broker.flusher.force()
+            (partition,) = partitions(broker, "t")
+            assert partition.log.synced_offset == 1
+
+    run_virtually(scenario)
+
+
+def _fails(*_: object) -> None:
     raise RuntimeError("simulated")
 
 

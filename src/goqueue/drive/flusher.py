@@ -146,7 +146,8 @@ class Flusher:
                     await self._wake_sync.wait()
             self._wake_sync.clear()
             if self._dirty:
-                await self._join_round()
+                with contextlib.suppress(StorageFailed):  # it was told, and is done again
+                    await self._join_round()
             await self._settler.settle()
 
     async def _run_rounds(self) -> None:
@@ -168,10 +169,14 @@ class Flusher:
         except Exception:  # else nobody would be answered any more, and nothing be safe
             logger.exception("a round of syncs failed; the next one does it again")
             self._dirty.update(dirty)
-        finally:
-            for one in reversed(waiting):  # a poll that a message woke came after it, and a consumer waits for that
+            failure = StorageFailed("Nobody knows whether it is safe; try again.")
+            for one in waiting:
                 if not one.done():
-                    one.set_result(None)
+                    one.set_exception(failure)
+            return
+        for one in reversed(waiting):  # a poll that a message woke came after it, and a consumer waits for that
+            if not one.done():
+                one.set_result(None)
 
     async def _make_safe(self, dirty: Mapping[Partition, None]) -> None:
         shares = self._shares(dirty)
@@ -248,6 +253,9 @@ class Flusher:
                 await self._sync_for_snapshot(partition)
                 await self._offload(note_producers)
                 await self._offload(job.run)
+            except StorageFailed:
+                self._seal_later(partition)
+                return
             except OSError as error:
                 if job.segment not in log.segments:
                     continue  # the log begins behind it by now
@@ -260,7 +268,7 @@ class Flusher:
 
     def _seal_later(self, partition: Partition) -> None:
         """No room for the notes about a segment: its messages are where they were, and readers need no seal."""
-        logger.warning("no space to seal a segment; tried again", extra={"partition": str(partition.at)})
+        logger.warning("a segment cannot be sealed now; tried again", extra={"partition": str(partition.at)})
         if not self._stopping:
             asyncio.get_running_loop().call_later(_RETRY_S, self._seal_again, partition)
 
