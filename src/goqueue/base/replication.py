@@ -19,7 +19,8 @@ class LogKey(NamedTuple):
 
 class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """How far the follower has a log, how much of it is on its disk, the epoch of its last batch (-1: none), before
-    where it was asked to delete everything, and whether it holds nothing. Earlier versions do not tell the last two."""
+    where it was asked to delete everything, whether it holds nothing, and where it begins there. Earlier versions do
+    not tell the last three."""
 
     log: LogKey
     end: Offset
@@ -27,6 +28,7 @@ class LogFetch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_epoch: Epoch
     deleted: Offset = 0
     is_empty: bool = False
+    start: Offset = 0
 
 
 class ShardFetch(msgspec.Struct, frozen=True, array_like=True):

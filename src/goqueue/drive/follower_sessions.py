@@ -72,6 +72,11 @@ class FollowerSessions:
         session.number = number
         return session
 
+    def place(self, node: int, key: LogKey) -> LogFetch | None:
+        """What a follower said last of one of its logs."""
+        session = self._sessions.get(node)
+        return None if session is None else session.places.get(key)
+
     def end_all(self) -> None:
         """The shard has other logs now."""
         for node in list(self._sessions):

@@ -156,14 +156,19 @@ class LeadingShard:
             self._marked()
 
     def reader_at(self, nodes: Sequence[int], topic_id: str, partition: int, offset: Offset) -> int | None:
-        """The node of these that has most of a log, for somebody who reads from there; None if it lacks the offset."""
+        """The node of these that has most of a log, for somebody who reads from there; None if all lack the offset."""
         key = LogKey(topic_id, partition)
-        ends = {node: self._leader.ends_of(node).get(key, -1) for node in nodes}
-        best = max(nodes, key=lambda node: (ends[node], -node))
-        if ends[best] < offset:
+        ends = {node: self._leader.ends_of(node).get(key, -1) for node in nodes if self._has_begun(node, key, offset)}
+        if not ends or max(ends.values()) < offset:
             return None
+        best = max(ends, key=lambda node: (ends[node], -node))
         self._read_at.add(best)
         return best
+
+    def _has_begun(self, node: int, key: LogKey, offset: Offset) -> bool:
+        """Whether a follower's log begins there or before: each deletes by itself what is old."""
+        place = self._sessions.place(node, key)
+        return place is not None and place.start <= offset
 
     # --- what followers ask ----------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ FETCH_WAIT_MS: Final = 500
 _FETCH_BYTES_MIN: Final = MIB
 _BATCHES_MAX: Final = 5_000  # in an answer, about: taking these holds up everything else here for some 20 ms
 _RETRY_S: Final = 0.1
+_STARTS_EVERY: Final = 16  # fetches
 _REST_S_MIN: Final = 0.005  # before a shard is asked for again that was refused; twice as long each time
 
 
@@ -121,6 +122,7 @@ class FollowedShard:
     def ask(self) -> ShardFetch:
         if self._session:
             self._number += 1
+            self._look_at_starts()
             moved = [place for key in self._moving if (place := _place(self._logs[key])) != self._told[key]]
             self._asked = ShardFetch(self.shard, self.epoch, moved, self._session, self._number)
         else:
@@ -128,6 +130,12 @@ class FollowedShard:
             self._asked = ShardFetch(self.shard, self.epoch, [_place(log) for log in self._logs.values()])
         self._session = 0
         return self._asked
+
+    def _look_at_starts(self) -> None:
+        """Each replica deletes by itself what is old, off the loop: that is looked for now and then."""
+        if self._number % _STARTS_EVERY == 0:
+            shorter = (key for key, log in self._logs.items() if log.start_offset != self._told[key].start)
+            self._moving.update(dict.fromkeys(shorter))
 
     def take(self, asked: ShardFetch, told: ShardAnswer) -> list[ReplicaLog]:
         """Only what still fits: a log that has changed since it was asked for is asked for again. Those that grew.
@@ -195,7 +203,9 @@ class FollowedShard:
 
 def _place(log: ReplicaLog) -> LogFetch:
     is_empty = log.start_offset == log.end_offset
-    return LogFetch(log.key, log.end_offset, log.synced_offset, log.last_epoch, log.deleted_to, is_empty)
+    return LogFetch(
+        log.key, log.end_offset, log.synced_offset, log.last_epoch, log.deleted_to, is_empty, log.start_offset
+    )
 
 
 def _take(log: ReplicaLog, answer: LogAnswer) -> int:

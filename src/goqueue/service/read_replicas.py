@@ -6,8 +6,7 @@ from its leader and may still believe what it was told of the cluster. Otherwise
 
 from __future__ import annotations
 
-import asyncio
-from typing import Final, Protocol, TypeVar
+from typing import Protocol
 
 from goqueue.base.errors import NotLeader
 from goqueue.base.features import NEAREST_REPLICA
@@ -17,13 +16,6 @@ from goqueue.core.replication.leader import Replica
 from goqueue.drive.partition import Partition
 from goqueue.drive.per_shard import ShardMap
 from goqueue.drive.shard_roles import ShardRoles
-
-T = TypeVar("T")
-_BACK_S: Final = (0.01, 5.0)  # who asks for the same again so long after was sent back
-_STAY_S: Final = 30.0
-_REMEMBERED: Final = 10_000
-
-Readers = tuple[TopicPartition, str]  # those of a rack
 
 
 class ReadReplicas(Protocol):
@@ -38,32 +30,6 @@ class ReadReplicas(Protocol):
         ...
 
 
-class SentReaders:
-    """Readers that were sent elsewhere. Those that come back were refused there, because that log begins later, or for
-    a reason that is only known there: they are answered here for a while, or they would come again and again."""
-
-    def __init__(self) -> None:
-        self._sent: dict[Readers, tuple[Offset, float]] = {}
-        self._stay: dict[Readers, float] = {}  # until when
-
-    def may_go(self, who: Readers, offset: Offset) -> bool:
-        now = asyncio.get_running_loop().time()
-        if now < self._stay.get(who, 0.0):
-            return False
-        before, since = self._sent.get(who, (-1, 0.0))
-        if before == offset and _BACK_S[0] <= now - since < _BACK_S[1]:
-            _remember(self._stay, who, now + _STAY_S)
-            return False
-        _remember(self._sent, who, (offset, now))
-        return True
-
-
-def _remember(known: dict[Readers, T], who: Readers, what: T) -> None:
-    if len(known) >= _REMEMBERED:
-        known.clear()
-    known[who] = what
-
-
 class ClusterReadReplicas:
     """Of a node in a cluster."""
 
@@ -72,7 +38,6 @@ class ClusterReadReplicas:
         self._shards = shards
         self._roles: ShardRoles | None = None
         self._me = me
-        self._sent = SentReaders()
 
     def follow(self, roles: ShardRoles) -> None:
         """These are the shards that it is about; before that there are none."""
@@ -94,8 +59,7 @@ class ClusterReadReplicas:
         ]
         if topic is None or not near:
             return None
-        found = leading.reader_at(near, topic.id, at.partition, offset)
-        return None if found is None or not self._sent.may_go((at, rack), offset) else found
+        return leading.reader_at(near, topic.id, at.partition, offset)
 
     def check_followed(self, partition: Partition, claimed: Epoch) -> None:
         shard = self._shards.of_partition(partition.at)
