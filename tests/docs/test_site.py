@@ -25,6 +25,7 @@ from tools.site.entries import Offered, ask, missing
 from tools.site.reference import each_command, kafka_page, metrics_page, pages, rest_page
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.xdist_group("site")  # which is built in one place
 
 
 @pytest.mark.slow

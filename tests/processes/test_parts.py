@@ -111,7 +111,8 @@ def test_a_process_loads_nothing_from_the_working_directory(tmp_path: Path, monk
     (tmp_path / "goqueue").mkdir()
     (tmp_path / "goqueue" / "__init__.py").write_text("raise SystemExit('of somebody else')")
     monkeypatch.chdir(tmp_path)
-    settings = settings_of(load_settings(None, {}, {"data.dir": "d"}), 0, f"{SCHEME}127.0.0.1:1", SECRET)
+    closed = {f"{door}.listen": "off" for door in ("rest", "kafka", "sqs", "grpc")}
+    settings = settings_of(load_settings(None, {}, {"data.dir": "d", **closed}), 0, f"{SCHEME}127.0.0.1:1", SECRET)
 
     async def story() -> ProcessNews:
         child = NodeChild(0, ProcessOrders(0, settings, holds_data_dir=False), 0)

@@ -92,5 +92,6 @@ def test_a_node_has_the_number_it_was_given_and_keeps_it(tmp_path: Path) -> None
         assert coordinator.node_id == 7
         described = httpx.get(f"{node.url}/topics/t").json()
         assert {one["leader"] for one in described["partitions"]} == {7}
-    refused = run_serve("--data", str(node.data_dir), "--rest", "127.0.0.1:0")
+    free = {"GOQUEUE_KAFKA_LISTEN": "127.0.0.1:0", "GOQUEUE_SQS_LISTEN": "off", "GOQUEUE_GRPC_LISTEN": "off"}
+    refused = run_serve("--data", str(node.data_dir), "--rest", "127.0.0.1:0", **free)
     assert refused.returncode == 1 and "wrong-node-id" in refused.stderr and "node 7" in refused.stderr
