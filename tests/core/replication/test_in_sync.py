@@ -6,7 +6,7 @@ import msgspec
 
 from goqueue.base.replication import LogKey
 from goqueue.core.cluster.records import ShardRecord
-from goqueue.core.replication.leader import FetchedLog, InSyncRule, Replica, ShardLeader
+from goqueue.core.replication.leader import FetchedLog, InSyncRule, Replica, SetChange, ShardLeader
 
 LOG = LogKey("orders", 0)
 RECORD = ShardRecord(0, 1, (0, 1, 2), (0, 1, 2), starts={0: "a", 1: "b", 2: "c"})
@@ -125,3 +125,17 @@ def test_nor_does_one_whose_history_parts_from_the_leaders() -> None:
     leader.parted(Replica(2, "c"), LOG)
     leader.fetched(Replica(2, "c"), {}, 1_030)
     assert leader.wanted({0: "a", 1: "b", 2: "c"}, 1_040) is None
+
+
+def test_a_follower_that_cannot_cut_what_the_leader_does_not_have_is_dropped() -> None:
+    """Its disk refuses that, for example. It goes on to ask, and nothing would be acknowledged any more."""
+    leader, living = leading(), {0: "a", 1: "b", 2: "c"}
+    change: SetChange | None = None
+    leader.appended(LOG, 11)
+    for now in range(1_100, 13_000, 100):
+        leader.fetched(Replica(1, "b"), {LOG: FetchedLog(11, 11)}, now)
+        leader.parted(Replica(2, "c"), LOG)
+        leader.fetched(Replica(2, "c"), {}, now)
+        change = leader.wanted(living, now)
+        assert change is None or now > 10_000
+    assert change is not None and change.record.in_sync == (0, 1)

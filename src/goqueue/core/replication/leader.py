@@ -170,9 +170,10 @@ class ShardLeader:
         return [log for log in named if self._advance(log)]
 
     def parted(self, by: Replica, log: LogKey) -> None:
-        """What a follower has of a log is not this history: it has to cut first, and say then where it is."""
+        """What a follower has of a log is not this history: it has to cut first, and say then where it is. What it
+        lacked before it does still: one that never cuts is behind, and not waited for."""
         follower = self._heard(by)
-        follower.forget(log)
+        follower.ends.pop(log, None)
         if log in self.logs and self._own(self.logs[log]) > 0:
             follower.lacks.add(log)
 
