@@ -166,7 +166,7 @@ def test_a_tombstone_deletes_its_key_and_stays_a_day(disk: Disk) -> None:
 
 
 def test_the_last_tombstone_of_a_log_stays_until_something_follows_it(disk: Disk) -> None:
-    """Who copies the log would not get to its end. Until its next day is over there is nothing to do."""
+    """Who copies the log would not get to its end. Its day begins then; until then there is nothing to do."""
     log, _ = open_at(disk)
     config = compacted()
     append(log, batch("value", key="k"))
@@ -179,7 +179,23 @@ def test_the_last_tombstone_of_a_log_stays_until_something_follows_it(disk: Disk
     assert not is_due(log, config, 5_001 + DAY_MS)
     append(log, batch("another", key="l"))
     compact_all(log, config, now=5_000 + 2 * DAY_MS)
+    assert [record.offset for record in read_all(log)] == [1, 2]
+    compact_all(log, config, now=5_000 + 3 * DAY_MS)
     assert [record.offset for record in read_all(log)] == [2]
+
+
+def test_a_log_whose_last_message_is_a_tombstone_is_not_rewritten_while_it_is_idle(disk: Disk) -> None:
+    """Also where tombstones are not kept at all."""
+    log, _ = open_at(disk)
+    config = compacted(delete_retention_ms=0)
+    append(log, batch("value", key="k"))
+    append(log, tombstone("k"))
+    log.roll()
+    seal(log)
+    compact_all(log, config, now=5_000)
+    compact_all(log, config, now=6_000)
+    assert [record.offset for record in read_all(log)] == [1]
+    assert not is_due(log, config, 7_000) and not is_due(log, config, 7_000 + 10 * DAY_MS)
 
 
 def test_the_day_of_a_tombstone_goes_on_over_a_restart(disk: Disk) -> None:

@@ -4,7 +4,8 @@ One pass reads the segments that are new since the last pass, remembers the last
 rewrites all sealed segments up to there, neighbours merged while they fit one segment. Records without a key and
 control batches stay; records of aborted transactions go, and open transactions are not touched. Tombstones stay
 `delete.retention.ms` after the first pass that met them. The last record of a log stays in any case: a replica that
-gets the log anew learns by it where the log ends.
+gets the log anew learns by it where the log ends. If it is a tombstone, its time begins with the first pass that finds
+something behind it.
 
 A rewritten segment takes its place with one rename. Before it, the old seal and indexes go, so that a crash on either
 side leaves a segment without a seal, which recovery checks and indexes anew; what a merge made superfluous begins
@@ -207,7 +208,7 @@ def _copy_survivors(group: Sequence[Segment], new: Segment, rules: _Rules) -> Ge
             yield None
         if has_tombstones:
             old = segment.seal.tombstones_since if segment.seal else None
-            since = max(since or 0, rules.now if drop or old is None else old)
+            since = max(since or 0, rules.now if old is None else old)
         new.next_offset = segment.next_offset
     return since
 
@@ -238,7 +239,8 @@ def _records(body: Buffer | None, header: BatchHeader) -> Iterator[RawRecord]:
 
 
 def _filter(batch: bytes, header: BatchHeader, rules: _Rules, drop_tombstones: bool) -> tuple[bytes | None, bool, int]:
-    """The batch without superseded records (None if none is left), whether tombstones stay, and how many went."""
+    """The batch without superseded records (None if none is left), whether tombstones stay that go later, and how many
+    records went."""
     if rules.is_aborted(header):
         return None, False, header.record_count
     body = _body(batch, header)
@@ -248,10 +250,11 @@ def _filter(batch: bytes, header: BatchHeader, rules: _Rules, drop_tombstones: b
     gone = 0
     tombstones = False
     for record in _records(body, header):
-        if not rules.survives(record, header.base_offset + record.offset_delta, drop_tombstones):
+        offset = header.base_offset + record.offset_delta
+        if not rules.survives(record, offset, drop_tombstones):
             gone += 1
             continue
-        tombstones |= record.is_tombstone
+        tombstones |= record.is_tombstone and offset != rules.last_offset
         if kept and kept[-1][1] == record.start:
             kept[-1][1] = record.end
         else:
