@@ -92,6 +92,26 @@ def test_a_node_of_a_cluster_begins_no_other_one_where_the_store_is_empty(monkey
     run_nodes(story, monkeypatch)
 
 
+def test_nor_does_the_first_node_of_one_bring_what_it_knew_when_it_was_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is of long ago: topics that were made since are not in it."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.alone(0, begin_alone)
+        await nodes.start(0)
+        await nodes.until_led()
+        await nodes.create("later", 1)
+        nodes.kill(0, "kept")
+        store, nodes.store = nodes.store, SimMetadataStore()
+        with pytest.raises(ForeignData, match="the store has no cluster"):
+            await nodes.start(0)
+        nodes.store = store
+        await nodes.start(0)
+        await nodes.until_led()
+        assert nodes.any.topics.find("later") is not None
+
+    run_nodes(story, monkeypatch, is_started=False)
+
+
 def test_a_copy_of_a_nodes_directory_does_not_take_its_place_while_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story(nodes: Nodes) -> None:
         start = nodes.any.metadata.image.nodes()[1].incarnation

@@ -108,10 +108,10 @@ class ClusterMember:
     async def join(self) -> str:
         """The cluster's id, when there is one: a new cluster waits for its nodes. `ForeignData`, `WrongNodeId`."""
         boot, factor = self._ports.boot, self._settings.cluster.replication_factor
-        if not self._ports.is_local:
-            await bring_own_metadata(self._metadata, self._disk, self._offload, factor)
         self._note = await self._offload(lambda: read_note(self._disk, self._entropy, self.me.node))
         check_cluster(self._note, self._metadata.image.cluster_id)
+        if not self._ports.is_local:
+            await bring_own_metadata(self._metadata, self._disk, self._offload, factor)
         self._check_known()
         self.had_power_cut = not self._note.was_stopped and self._note.boot != boot
         has_lost = lost_tail(self._note, boot, self._settings.log.fsync == "always")
