@@ -4,7 +4,10 @@ dies and whoever leads."""
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
 
 import pytest
 
@@ -17,9 +20,11 @@ from goqueue.core.txn.effects import WriteMarker
 from goqueue.core.txn.errors import InvalidProducerMapping, InvalidTxnState
 from goqueue.core.txn.questions import MayWrite
 from goqueue.core.txn.records import TxnAnswer, TxnStage
+from goqueue.drive.partition_producers import PartitionProducers
 from goqueue.drive.shard_roles import FETCH
 from goqueue.format.batch import read_header, split, strides
 from goqueue.format.records import decode
+from goqueue.log.segment import Segment
 from goqueue.service.txn_partitions import TransactionPartitions
 from goqueue.service.txn_sending import PERFORM, SentEffect
 from goqueue.sim.disk import SimDisk
@@ -446,6 +451,48 @@ def test_who_could_not_read_a_marker_when_it_started_knows_it_when_it_leads(
         assert await read(nodes, at) == ["one", "two"]
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("failing", ["a seal", "a read"])
+def test_nor_does_it_count_before_it_knows_that_marker(monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    """The disk is full as the segment is sealed that is to be mended, or the log cannot be read afterwards."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create(TOPIC, 6)
+        at, producer = nodes.place_at(0, TOPIC), Producer(nodes, "p")
+        await producer.init()
+        for value, commit in (("one", True), ("aborted", False), ("two", True)):
+            await producer.write(at, value)
+            await producer.end(commit)
+        await until(lambda: len({log_of(nodes, node, at).end_offset for node in range(3)}) == 1)
+        if failing == "a seal":
+            monkeypatch.setattr(Segment, "write_seal", refused_at_first(Segment.write_seal, errno.ENOSPC, nodes, at))
+        else:
+            look_again = PartitionProducers.look_again
+            monkeypatch.setattr(PartitionProducers, "look_again", refused_at_first(look_again, errno.EMFILE))
+        await restart(nodes, 1, lambda disk: flip_batch(disk, at, 3))
+        await nodes.run_at(1, nodes.brokers[1].scrubber.scrub_all())
+        await until(lambda: log_of(nodes, 1, at).home.stats.segments_mended > 0)
+        await until(lambda: 1 in record_of(nodes, shard_of(nodes, at)).in_sync)
+        known = [nodes.brokers[node].topics.require(TOPIC).partition(at.partition) for node in (0, 1)]
+        assert known[1].state.txns.aborted == known[0].state.txns.aborted != []
+
+    run_nodes(story, monkeypatch)
+
+
+def refused_at_first(
+    do: Callable[..., Any], error: int, nodes: Nodes | None = None, at: TopicPartition | None = None
+) -> Callable[..., Any]:
+    """By the disk; the next time it is done. Of all, or of a log of node 1."""
+    tries = count()
+
+    def done(self: Any, *words: Any) -> Any:
+        is_meant = nodes is None or at is None or (1 in nodes.brokers and self.home is log_of(nodes, 1, at).home)
+        if is_meant and next(tries) == 0:
+            raise OSError(error, "simulated")
+        return do(self, *words)
+
+    return done
 
 
 def flip_batch(disk: SimDisk, at: TopicPartition, number: int) -> None:

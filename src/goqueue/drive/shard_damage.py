@@ -119,8 +119,9 @@ class ShardDamage:
 
     def _is_damaged(self, shard: int) -> bool:
         """Or takes no writes any more: nothing that the shard's leader has would be acknowledged."""
-        logs = [one.partition.log for one in self._replicas(shard) if one.partition not in self._gone]
-        return len(logs) < len(self._replicas(shard)) or any(log.failure or is_damaged(log) for log in logs)
+        held = [one.partition for one in self._replicas(shard)]
+        there = [one for one in held if one not in self._gone]
+        return len(there) < len(held) or any(one.log.failure or _is_to_mend(one) for one in there)
 
     async def _look_for_files(self) -> None:
         """What is open can be read and written for a while after somebody has deleted it."""
@@ -193,10 +194,10 @@ class ShardDamage:
                 self._gone.discard(replica.partition)
                 replica.begin_without_files()
                 self._cut_off()
-        elif is_damaged(replica.partition.log):
+        elif _is_to_mend(replica.partition):
             ask = partial(self._ask, shard, self._metadata.image.shard(shard), replica.key)
             offset = await self._mending.mend(replica.partition, ask)
-            if offset is None:
+            if offset is None and not is_damaged(replica.partition.log):  # a seal may have failed, or a cut come first
                 await replica.look_for_producers()
             await self._cut(shard, replica, offset)
 
@@ -246,6 +247,11 @@ class ShardDamage:
             found.partition.log.roll()
             raise NotLoaded("The leader looks whether its own log is damaged there.") from None
         return encode(RangeAnswer(start, batches))
+
+
+def _is_to_mend(partition: Partition) -> bool:
+    """Its log is damaged, or was, and what stood there of producers is not looked up yet."""
+    return is_damaged(partition.log) or (partition.producers.is_partial and not partition.is_led)
 
 
 def _has_directory(log: PartitionLog) -> bool:
