@@ -302,6 +302,28 @@ def test_nor_does_it_hold_up_who_fetches_anything_else(monkeypatch: pytest.Monke
     run_nodes(story, monkeypatch)
 
 
+def test_what_a_leader_could_not_read_once_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else has it, and nothing is written any more that would make it look."""
+
+    async def story(nodes: Nodes) -> None:
+        at = await filled(nodes, leader=0)
+        await until(lambda: all(one.seal for one in log_of(nodes, 0, at).segments[:-1]))
+        for node in (1, 2):
+            nodes.kill(node, "kept")
+            nodes._disks[node] = SimDisk()
+        image = nodes.any.metadata.image
+        await until(lambda: all(image.shard(shard).in_sync == (0,) for shard in image.shards()))
+        with monkeypatch.context() as patch:
+            spoil(patch, nodes._disks[0], files(nodes._disks[0], at)[1])
+            await nodes.start(1)
+            await until(lambda: log_of(nodes, 0, at).segments[1].differs, 60)
+            await asyncio.sleep(1)
+        await until(lambda: 1 in record_of(nodes, shard_of(nodes, at)).in_sync, 60)
+        assert log_of(nodes, 1, at).end_offset == 60
+
+    run_nodes(story, monkeypatch)
+
+
 def spoil(monkeypatch: pytest.MonkeyPatch, disk: SimDisk, path: str) -> None:
     inode, read = disk._names[path], SimFile.read
 

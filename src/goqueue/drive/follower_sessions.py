@@ -22,6 +22,7 @@ class FollowerSession:
         self.places: dict[LogKey, LogFetch] = {}
         self.behind: dict[LogKey, None] = {}  # there is more of these, or histories part: that is told at once
         self.changed: dict[LogKey, None] = {}  # marks and starts of these moved: that is told with the next answer
+        self._unreadable: dict[LogKey, None] = {}  # there is more of these that the disk did not give
 
     def hear(self, place: LogFetch, is_behind: bool) -> None:
         """Those that stay behind go to the end of the row, so that every log has its turn."""
@@ -29,6 +30,7 @@ class FollowerSession:
             self.changed[place.log] = None  # it has heard nothing of this one
         self.places[place.log] = place
         self.behind.pop(place.log, None)
+        self._unreadable.pop(place.log, None)
         if is_behind:
             self.behind[place.log] = None
 
@@ -41,6 +43,16 @@ class FollowerSession:
         """The mark or the start of the leader's log moved."""
         if key in self.places:
             self.changed[key] = None
+
+    def put_off(self, key: LogKey) -> None:
+        """What is next of it cannot be read: until there is more, somebody else leads, or `read_again`."""
+        if key in self.behind:
+            del self.behind[key]
+            self._unreadable[key] = None
+
+    def read_again(self) -> None:
+        self.behind.update(self._unreadable)
+        self._unreadable.clear()
 
     def to_tell(self) -> list[LogKey]:
         """The logs that the next answer is about. If it is lost the session ends, so that all is told again."""
@@ -93,3 +105,8 @@ class FollowerSessions:
     def moved(self, key: LogKey) -> None:
         for session in self._sessions.values():
             session.moved(key)
+
+    def read_again(self) -> None:
+        """The disk may give back by now what it did not."""
+        for session in self._sessions.values():
+            session.read_again()

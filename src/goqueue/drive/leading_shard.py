@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from goqueue.base.ids import Millis, Offset
 from goqueue.base.metadata import Revision
@@ -14,6 +15,8 @@ from goqueue.core.replication.leader import FetchedLog, FollowerLag, Replica, Se
 from goqueue.drive.follower_sessions import FollowerSession, FollowerSessions
 from goqueue.drive.replica_log import ReplicaLog
 from goqueue.log.epoch_history import NO_EPOCH
+
+_READ_AGAIN_MS: Final = 2_000  # what the disk did not give for a follower is tried again
 
 
 class HeardFetch:
@@ -72,6 +75,7 @@ class LeadingShard:
         self._starts: dict[LogKey, Offset] = {}  # as followers were told
         self._dropped: dict[LogKey, Offset] = {}  # before where followers were asked to delete what is still here
         self._sessions = FollowerSessions()
+        self._read_again_ms: Millis = 0
         for log in logs:
             self.open(log)
 
@@ -117,6 +121,9 @@ class LeadingShard:
 
     def wanted(self, living: Mapping[int, str], now: Millis) -> SetChange | None:
         self._look_at_starts()
+        if not 0 <= now - self._read_again_ms < _READ_AGAIN_MS:
+            self._read_again_ms = now
+            self._sessions.read_again()
         return self._leader.wanted(living, now)
 
     def _look_at_starts(self) -> None:
@@ -216,7 +223,7 @@ class LeadingShard:
             log, place = self._logs[key], session.places[key]
             answer = self._parting(log, place, session.by) or _news(log, place, bytes_max)
             if not log.is_readable(place.end):
-                session.behind.pop(key, None)  # until there is more, or somebody else leads
+                session.put_off(key)
             bytes_max -= len(answer.batches)
             answers.append(answer)
         return answers
