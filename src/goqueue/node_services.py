@@ -91,7 +91,15 @@ class NodeServices:
         self.replay = JournalReplay(self.disk, self.storage_stats)
         self.flusher = Flusher(settings.log, self.offload, self.journal, self.metrics.sync_seconds.observe)
         self.opener = PartitionOpener(
-            OpenerParts(self.disk, self.flusher, self.offload, self.storage_stats, self.clock, self.replay),
+            OpenerParts(
+                self.disk,
+                self.flusher,
+                self.offload,
+                self.storage_stats,
+                self.clock,
+                self.replay,
+                lambda: self.member is not None and self.member.had_power_cut,
+            ),
             settings.log,
             descriptors or DescriptorPlan(0),
         )

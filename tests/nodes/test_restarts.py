@@ -221,3 +221,37 @@ def test_a_node_stops_and_starts_again_on_a_full_disk(monkeypatch: pytest.Monkey
         await back_in_sync(nodes, at)
 
     run_nodes(story, monkeypatch)
+
+
+@pytest.mark.parametrize("fsync", ["always", "interval"])
+def test_nor_by_a_start_that_ends_before_it_has_looked(monkeypatch: pytest.MonkeyPatch, fsync: str) -> None:
+    """Its logs are open, and synced as they are, while others are still being opened."""
+
+    async def story(nodes: Nodes) -> None:
+        nodes.fsync = fsync
+        await nodes.start_all()
+        at = await filled(nodes, leader=0)
+        await asyncio.sleep(2)
+        for node in range(3):
+            nodes.kill(node, "kept")
+        lose_end(nodes._disks[1], at)
+        with monkeypatch.context() as patch:
+            patch.setattr(ShardDamage, "begin", lambda _: asyncio.sleep(3600))
+            starting = asyncio.ensure_future(nodes.start(1))
+            await asyncio.sleep(60)
+            nodes.kill(1, "kept")
+            await asyncio.wait([starting])
+        await nodes.start(1)
+        await asyncio.sleep(1)
+        assert shard_of(nodes, at) not in nodes.led_by(1), "others have more, and it waits for them"
+        await asyncio.gather(*map(nodes.start, (0, 2)))
+        await back_in_sync(nodes, at)
+        assert log_of(nodes, 1, at).end_offset == 60
+        await asyncio.sleep(2)
+        for node in range(3):
+            nodes.kill(node, "kept")
+        await nodes.start(1)
+        await asyncio.sleep(1)
+        assert len(nodes.led_by(1)) == 6, "nothing is missing any more, and it counts at once"
+
+    run_nodes(story, monkeypatch, is_started=False)

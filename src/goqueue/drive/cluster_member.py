@@ -202,7 +202,7 @@ class ClusterMember:
 
     async def note_counted(self) -> None:
         """A later start need not say what this one lost, once every shard that counts the node counts this start."""
-        if (self._note.lost_tail or self._note.short) and self._is_written_down():
+        if (self._note.lost_tail or self._note.short) and self.is_written_down():
             await to_its_end(self._write_note(lost_tail=False, short=()))
 
     async def note_short(self, shards: Iterable[int]) -> tuple[int, ...]:
@@ -212,7 +212,8 @@ class ClusterMember:
             await to_its_end(self._write_note(short=short))
         return short
 
-    def _is_written_down(self) -> bool:
+    def is_written_down(self) -> bool:
+        """Every shard that counts the node counts this start."""
         image, me = self._metadata.image, self.me
         records = [image.shard(shard) for shard in image.shards()]
         return all(one.starts.get(me.node) == me.start for one in records if me.node in (*one.in_sync, *one.eligible))

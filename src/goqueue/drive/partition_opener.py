@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -44,6 +45,7 @@ class OpenerParts(NamedTuple):
     stats: StorageStats
     clock: Clock
     replay: JournalReplay
+    had_power_cut: Callable[[], bool] = lambda: False  # since the last start; of a node of a cluster
 
 
 def _nothing() -> None: ...
@@ -53,7 +55,7 @@ class PartitionOpener:
     """One for all partitions of a node."""
 
     def __init__(self, parts: OpenerParts, settings: LogSettings, descriptors: DescriptorPlan) -> None:
-        self.disk, self._flusher, self.offload, self._stats, self.clock, self._replay = parts
+        self.disk, self._flusher, self.offload, self._stats, self.clock, self._replay, self._had_power_cut = parts
         self._settings = settings
         self._open_segments = OpenSegments(descriptors.sealed_segments, descriptors.active_segments)
         self.held = HeldLogs(self.disk)
@@ -66,7 +68,7 @@ class PartitionOpener:
         log, found = self._open_log(at, topic_id, config, is_own, bool(shard.starts))
         if shard.starts:
             self._check_held(log, topic_id, at)
-        found.bytes_replayed = self._replay.take(log, topic_id)
+        found.bytes_replayed = self._replay.take(log, topic_id, partial(self._note_end, log, bool(shard.starts)))
         dedupe, txns, is_partial = recover_producers(log, found.was_clean, self.clock.now_ms())
         state = PartitionState(log.end_offset, self._settings.fsync == "always", shard, txns)
         partition = Partition(at, log, state, dedupe, self._flusher, self.offload)
@@ -102,6 +104,11 @@ class PartitionOpener:
         elif self.held.has(held_as, at.partition) and not self.disk.is_dir(log.home.directory):
             logger.critical("the directory of a log is gone", extra={"partition": str(at)})
             log.once_held(1)
+
+    def _note_end(self, log: PartitionLog, is_replicated: bool) -> None:
+        """The others are told when all logs are open: a start that ends before that leaves word for the next."""
+        if is_replicated:
+            log.note_lost_end(self._had_power_cut())
 
     def _set_aside(self, directory: str, aside: str, reason: str) -> None:
         """Messages of another topic must not become this one's."""

@@ -70,6 +70,7 @@ class ShardDamage:
         self._damaged: frozenset[int] = frozenset()
         self._told: frozenset[int] = frozenset()
         self._waits: dict[LogKey, int] = {}  # looks at damage that is not acknowledged yet
+        self._is_counted = False  # by every shard that counts the node, this start is
         self._task: asyncio.Task[None] | None = None
         member.verbs[RANGE] = self._answer
 
@@ -153,9 +154,19 @@ class ShardDamage:
 
     async def _note_counted(self) -> None:
         try:
+            if not self._is_counted and self._member.is_written_down():
+                await self._forget_lost_ends()
+                self._is_counted = True
             await self._member.note_counted()
         except OSError as error:
             logger.warning("it is not noted yet that this start counts", extra={"error": str(error)})
+
+    async def _forget_lost_ends(self) -> None:
+        held = [one.partition for shard in self._metadata.image.shards() for one in self._replicas(shard)]
+        for partition in held:
+            if (notes := partition.log.notes).meta.held_to and not partition.is_closed:
+                notes.change(held_to=0)
+                await self._offload(notes.write_changed)
 
     async def _tell(self, **changes: object) -> None:
         damaged = self._damaged

@@ -45,6 +45,7 @@ class Meta(msgspec.Struct, frozen=True):
     deleted_to: Offset = 0  # below, somebody asked for it to go: not this replica's retention, nor damage
     topic_id: str = ""  # whose messages these are; empty if an earlier version wrote it
     cuts: int = 0  # how often the log was cut: what the journal holds from before that is void
+    held_to: Offset = 0  # where it ended before its end was lost, as long as others may count what was there
     epochs: Epochs = ()  # none beside messages if an earlier version wrote it, which knew epoch 0 alone
 
 

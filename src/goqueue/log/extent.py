@@ -36,7 +36,15 @@ class LogExtent:
 
     def lacks_end(self, after_power_cut: bool) -> bool:
         """Its end was damaged or is gone, as opening it found. A power cut takes what was not synced."""
-        return self.end_offset < max(self._was_synced_to, 0 if after_power_cut else self._was_written_to)
+        return self.end_offset < self._reached(after_power_cut)
+
+    def note_lost_end(self, after_power_cut: bool) -> None:
+        """Before the end as it is now is noted as the whole: a later start is to know what this one found."""
+        if self.lacks_end(after_power_cut):
+            self.notes.change(held_to=self._reached(after_power_cut))
+
+    def _reached(self, after_power_cut: bool) -> Offset:
+        return max(self._was_synced_to, 0 if after_power_cut else self._was_written_to)
 
     @property
     def newest_ms(self) -> Millis:

@@ -8,7 +8,7 @@ so that nothing here is needed any more. Damage is named, and what follows it is
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from goqueue.format.batch import BatchHeader, read_header, split
@@ -82,12 +82,13 @@ class JournalReplay:
         self._stats.journal_damaged += entries
         logger.error("damaged entry in the journal", extra={"entries": entries, **facts})
 
-    def take(self, log: PartitionLog, topic_id: str) -> int:
-        """Gives a log what it lacks, and makes it safe; the bytes that it lacked."""
+    def take(self, log: PartitionLog, topic_id: str, taken: Callable[[], None] = lambda: None) -> int:
+        """Gives a log what it lacks, and makes it safe; the bytes that it lacked. `taken` is called before that."""
         parts = [part for part in self._parts.pop(log.home.directory, ()) if _is_of(part, topic_id)]
+        replayed = self._replay(log, _since_last_cut(parts, log.notes.cuts)) if parts else 0
+        taken()
         if not parts:
             return 0
-        replayed = self._replay(log, _since_last_cut(parts, log.notes.cuts))
         log.needs_sync()
         if (job := log.begin_sync()) is not None:
             job.run()

@@ -156,7 +156,7 @@ class _Recovery:
             segment.let_go()
         notes = LogNotes(self._home, meta, meta_changed, has_directory=bool(segments))
         log = PartitionLog(self._home, self._roll, notes, segments, syncs)
-        log.once_held(self._synced_offset, self._written_end)
+        log.once_held(max(self._synced_offset, meta.held_to), self._written_end)
         if not self._found.was_clean and not self._is_safe(log):
             log.needs_sync()
         if segments and (self._checkpoint is None or self._checkpoint.base_offset != segments[-1].base_offset):
