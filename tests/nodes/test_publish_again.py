@@ -319,6 +319,31 @@ def test_records_of_batches_that_wait_are_acknowledged_when_they_are_safe_too(ru
     run(story)
 
 
+def test_a_topic_that_is_made_again_elsewhere_waits_for_nothing_of_the_last_one(run: Run) -> None:
+    """Records of a batch without an answer waited in the schedule of the shard that the topic was in."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 6)
+        broker = nodes.brokers[0]
+        shards = broker.node.shard_map
+        waits = NewRecord(None, b"v", (("goqueue-delay", b"1h"),), broker.clock.now_ms())
+        first = {at: shards.of_partition(at) for number in range(6) if shards.leads(at := TopicPartition("t", number))}
+        for at in first:
+            broker.publish.append(PublishBatch(at, build([waits]), Acks.NONE))
+        await broker.topics.delete("t")
+        await nodes.create("other", 1)
+        await nodes.create("t", 6)
+        at, before = next((at, shard) for at, shard in first.items() if shards.of_partition(at) != shard)
+        await nodes.move(before, 1)
+        if not shards.leads(at):
+            await nodes.move(shards.of_partition(at), 0)
+        partition = broker.topics.require("t").partition(at.partition)
+        await until(lambda: partition.state.is_served)
+        await broker.publish.batch(PublishBatch(at, build([NewRecord(None, b"v", (), 0)])))
+
+    run(story)
+
+
 @pytest.mark.parametrize("is_given_up", [True, False])
 def test_a_deduplicated_publish_that_waits_for_replicas_in_vain_and_comes_again_is_there_once(
     run: Run, monkeypatch: pytest.MonkeyPatch, is_given_up: bool

@@ -16,7 +16,7 @@ from goqueue.log.partition_log import PartitionLog
 class PartitionMarks:
     """Questions, without effect. Services ask these and never the log or the state behind them."""
 
-    __slots__ = ("at", "log", "state")
+    __slots__ = ("__weakref__", "at", "log", "state")
 
     def __init__(self, at: TopicPartition, log: PartitionLog, state: PartitionState) -> None:
         self.at = at

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from goqueue.base.commands import Acks, PublishResult
 from goqueue.base.errors import GoQueueError, LeaderChanged, ReplicasTimedOut, TooFewHaveIt
@@ -24,21 +25,22 @@ class StoredIn:
     """Which logs have what was published to a partition: of its batches some records may wait in the schedule's."""
 
     def __init__(self) -> None:
-        self._schedules: dict[TopicPartition, Partition] = {}  # of those that may not be safe yet
+        # Of those that may not be safe yet. A topic that is made again under its name has other partitions.
+        self._schedules: WeakKeyDictionary[Partition, Partition] = WeakKeyDictionary()
 
     def also(self, partition: Partition, schedule: Partition) -> None:
         """Records of its next batch wait there."""
-        self._schedules[partition.at] = schedule
+        self._schedules[partition] = schedule
 
     def of(self, partition: Partition) -> list[Partition]:
-        schedule = self._schedules.get(partition.at)
+        schedule = self._schedules.get(partition) if self._schedules else None
         return [partition] if schedule is None else [partition, schedule]
 
     def settled(self, partition: Partition) -> None:
         """Somebody has waited: what is safe is not waited for again."""
-        schedule = self._schedules.get(partition.at)
+        schedule = self._schedules.get(partition)
         if schedule is not None and schedule.is_durable:
-            del self._schedules[partition.at]
+            del self._schedules[partition]
 
 
 class Acknowledging:
