@@ -660,3 +660,20 @@ def test_compaction_stops_before_an_open_transaction() -> None:
 
 def _plain(message: InputMessage) -> PublishMessages:
     return PublishMessages("t", [message])
+
+
+def test_two_transactions_that_end_in_one_millisecond_both_move_the_group() -> None:
+    """Of one producer and epoch: older clients of Kafka keep theirs."""
+
+    async def story(broker: Broker) -> None:
+        await broker.topics.create("in", 1, {})
+        producer = Producer(broker)
+        for offset in (5, 6):
+            await producer.begin()
+            request = CommitRequest("g", "", -1, None, [OffsetCommit("in", 0, offset)])
+            await broker.transactions.add_offsets(*producer.key, request, is_named=False)
+            await broker.transactions.end(*producer.key, commit=True)
+            at = TopicPartition("in", 0)
+            assert broker.groups.offsets("g", [at])[at].offset == offset
+
+    tell(story)

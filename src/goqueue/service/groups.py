@@ -48,7 +48,7 @@ from goqueue.service.topics import Topics
 
 Answer = Result | asyncio.Future[Result]
 Question = Callable[[Coordinator, int, Millis], GroupStep]
-Settled = tuple[int, str, int, int, Millis]  # a load of the coordinator, a group, and a transaction
+Settled = tuple[int, str, int, int, Millis, int]  # a load of the coordinator, a group, a transaction, its offsets
 
 _SETTLED_MAX: Final = 10_000
 
@@ -246,10 +246,10 @@ class Groups:
         self._machine(request.group).check_in_transaction(request)
 
     async def commit_settled(self, group: str, offsets: Sequence[OffsetCommit], by: tuple[int, int, Millis]) -> None:
-        """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over. `by` names
-        the transaction. If it asks again, because it did not hear the answer, what others committed since stays."""
+        """Offsets that were checked before, as part of a transaction; a topic that is gone is passed over. `by` and the
+        offsets name it. If it asks again, because it did not hear the answer, what others committed since stays."""
         host = self._hosts.of(group)
-        settled, name = self._settled.setdefault(host, {}), (host.epoch, group, *by)
+        settled, name = self._settled.setdefault(host, {}), (host.epoch, group, *by, hash(tuple(offsets)))
         if name in settled:
             return await host.wait_durable()
         question: Question = lambda groups, ticket, now: groups.commit_settled(ticket, group, offsets, now)  # noqa: E731
