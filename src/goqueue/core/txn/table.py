@@ -78,10 +78,12 @@ class TransactionTable:
                 self._moving.setdefault(one.group, {}).setdefault(name, []).append((one.topic, one.partition))
 
     def _stand_still(self, before: TxnState) -> None:
-        for group in {one.group for one in before.offsets}.intersection(self._moving):
-            self._moving[group].pop(before.transactional_id, None)
-            if not self._moving[group]:
-                del self._moving[group]
+        for group in {one.group for one in before.offsets}:
+            moving = self._moving.get(group)
+            if moving is not None:
+                moving.pop(before.transactional_id, None)
+                if not moving:
+                    del self._moving[group]
 
     def snapshot(self) -> Iterator[Record]:
         """Records that make all of this whole."""
