@@ -112,3 +112,28 @@ def test_an_ack_that_could_not_be_told_is_told_again(code: str) -> None:
         assert not len(holds)
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_partition_without_a_leader_holds_up_no_acks_of_others(count: int) -> None:
+    """Its node may be away for hours. The others would run a second time, and their leases be renewed until then."""
+
+    async def scenario() -> None:
+        broker = Broker({"well": [], "away": ["not-leader"] * 1_000, "next": []})
+        holds = await held(broker)
+        answers = OutcomeAnswers(cast(AsyncClient, broker), TaskTopics("app", 60.0), holds, 60.0)
+        telling = asyncio.ensure_future(answers.run())
+        done = HandlerReturned(msgspec.Raw(b"null"))
+        for receipts in (["away", "well"][:count], ["next"]):
+            answers.put([(job_of(leased(receipt), "q", {}), done) for receipt in receipts])
+            await asyncio.sleep(0)
+        async with asyncio.timeout(5):
+            while ("ack", ["next"]) not in broker.asked or len(holds) > 3 - count:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        flushed = asyncio.ensure_future(answers.flushed())
+        await asyncio.wait([flushed], timeout=0.05)
+        assert not flushed.done(), "one is not told"
+        telling.cancel()
+        await flushed
+
+    asyncio.run(scenario())

@@ -10,12 +10,12 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from goqueue.base.limits import TASK_TRACEBACK_CHARS_MAX
-from goqueue.client import AsyncClient, GoQueueClientError, PartlyAnswered
+from goqueue.client import AsyncClient, ConnectionFailed, GoQueueClientError, PartlyAnswered
 from goqueue.client.answer_calls import ack, nack, reject
 from goqueue.client.calls import publish_encoded
 from goqueue.client.messages import encode_message
@@ -32,6 +32,8 @@ _RESULT_BYTES: Final = 4_000_000  # of one request, about
 _PAUSE_FIRST: Final = 0.05
 _PAUSE_MAX: Final = 2.0
 
+Tell: TypeAlias = Callable[[list[str]], Awaitable[object]]  # of these receipts
+
 
 class OutcomeAnswers:
     """`put` what ended; `run` tells of it until it is cancelled."""
@@ -43,6 +45,8 @@ class OutcomeAnswers:
         self._result_ttl = result_ttl
         self._transaction = client.transaction()
         self._ended: list[tuple[Job, Outcome]] = []
+        self._late = set[str]()  # receipts that are told again, beside what comes
+        self._telling_again = set[asyncio.Future[None]]()
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -55,15 +59,21 @@ class OutcomeAnswers:
     async def flushed(self) -> None:
         """Everything that ended so far is told."""
         await self._idle.wait()
+        while self._telling_again:
+            await asyncio.wait(self._telling_again)
 
     async def run(self) -> None:
-        while True:
-            await self._news.wait()
-            self._news.clear()
-            while self._ended:
-                ended, self._ended = self._ended, []
-                await self._tell(ended)
-            self._idle.set()
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                while self._ended:
+                    ended, self._ended = self._ended, []
+                    await self._tell(ended)
+                self._idle.set()
+        finally:
+            for again in self._telling_again:
+                again.cancel()
 
     async def _tell(self, ended: list[tuple[Job, Outcome]]) -> None:
         workflow = [(job, outcome) for job, outcome in ended if job.is_workflow and _is_end(job, outcome)]
@@ -72,7 +82,8 @@ class OutcomeAnswers:
             await self._tell_plain(plain)
         if workflow:
             await self._tell_workflow(workflow)
-        await self._holds.answered([job.message.receipt for job, _ in ended])
+        told = [job.message.receipt for job, _ in ended if job.message.receipt not in self._late]
+        await self._holds.answered(told)
 
     # --- plain tasks ------------------------------------------------------------------------------------
 
@@ -161,24 +172,48 @@ class OutcomeAnswers:
 
     # --- a broker that is away --------------------------------------------------------------------------
 
-    async def _persist(self, tell: Callable[[list[str]], Awaitable[object]], receipts: Sequence[str]) -> None:
-        """Until it is heard, for each of the receipts. What was refused is said, and left to the lease."""
-        attempt, left = 0, list(receipts)
+    async def _persist(self, tell: Tell, receipts: Sequence[str]) -> None:
+        """Until it is heard. What was refused is said, and left to the lease. Receipts of which a broker that is there
+        knows nothing for the moment, as those of a partition without a leader, hold up no others."""
+        left = await self._told(tell, list(receipts))
+        if left:
+            self._late.update(left)
+            again = asyncio.ensure_future(self._tell_again(tell, left))
+            self._telling_again.add(again)
+            again.add_done_callback(self._telling_again.discard)
+
+    async def _tell_again(self, tell: Tell, receipts: list[str]) -> None:
+        left, attempt = receipts, 0
+        while left:
+            attempt += 1
+            await asyncio.sleep(_pause(attempt))
+            before, left = left, await self._told(tell, left)
+            done = set(before).difference(left)
+            self._late -= done
+            await self._holds.answered(sorted(done))
+
+    async def _told(self, tell: Tell, receipts: list[str]) -> list[str]:
+        """Returns when the broker answered, with those of the receipts that are to be told again."""
+        attempt = 0
         while True:
             try:
-                await tell(left)
-                return
+                await tell(receipts)
+                return []
             except PartlyAnswered as error:
                 logger.info("%s", error)
-                left = [receipt for receipt, why in error.failures.items() if may_pass(why)]
-                if not left:
-                    return
+                return [receipt for receipt, why in error.failures.items() if may_pass(why)]
             except GoQueueClientError as error:
                 if not may_pass(error):
                     logger.log(logging.INFO if error.code == "stale-receipt" else logging.ERROR, "%s", error)
-                    return
+                    return []
+                if receipts and not isinstance(error, ConnectionFailed):
+                    return receipts
             attempt += 1
-            await asyncio.sleep(min(_PAUSE_MAX, _PAUSE_FIRST * 2.0 ** min(attempt, 10)))
+            await asyncio.sleep(_pause(attempt))
+
+
+def _pause(attempt: int) -> float:
+    return min(_PAUSE_MAX, _PAUSE_FIRST * 2.0 ** min(attempt, 10))
 
 
 def _is_end(job: Job, outcome: Outcome) -> bool:
