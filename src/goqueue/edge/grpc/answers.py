@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from goqueue.base.commands import Caller
-from goqueue.base.errors import InvalidField
+from goqueue.base.errors import InvalidField, Unavailable
 from goqueue.base.leases import Outcome
 from goqueue.base.limits import MESSAGES_PER_READ_MAX
 from goqueue.edge.grpc.calls import GrpcCall, GrpcMethod
@@ -28,11 +28,12 @@ class AnswerMethods:
         return [GrpcMethod(f"{_SERVICE}/{name}", kind, self.answer) for name, kind in kinds.items()]
 
     async def answer(self, request: Any, call: GrpcCall) -> pb.AnswerResponse:
-        """The error itself if all failed."""
+        """An error if all failed: that of a receipt of which nothing is known before others, so that nobody takes all
+        of them for over."""
         receipts, outcomes = await self.outcomes(request, call.caller)
         failed = [one for one in outcomes if one is not None]
         if len(failed) == len(outcomes):
-            raise failed[0]
+            raise next((one for one in failed if isinstance(one, Unavailable)), failed[0])
         return pb.AnswerResponse(failures=failures_out(receipts, outcomes))
 
     async def outcomes(self, request: Any, caller: Caller) -> tuple[list[str], Sequence[Outcome]]:
