@@ -66,12 +66,16 @@ class Outbox:
         elsewhere.serve(verb, PlaceNews, self._heard)
 
     def put(self, news: PlaceOffset) -> None:
+        self._beside(news)[news.group, news.at] = news
+
+    def _beside(self, news: PlaceOffset) -> dict[Place, PlaceOffset]:
+        """What waits to go the same way."""
         way = self._from(news), self._to(news)
         waiting = self._waiting.get(way)
         if waiting is None:
             waiting = self._waiting[way] = {}
             self._elsewhere.spawn(self._send(way, waiting))
-        waiting[news.group, news.at] = news
+        return waiting
 
     def tells(self, news: PlaceOffset) -> bool:
         """Whether something was put for the place and is not told yet: what comes after it must not be told before."""
@@ -95,14 +99,15 @@ class Outbox:
 
     async def _try(self, way: tuple[int, int], waiting: dict[Place, PlaceOffset]) -> bool:
         for place in [place for place, news in waiting.items() if self._to(news) != way[1]]:
-            self.put(waiting.pop(place))  # the topic is gone, or another one
+            news = waiting.pop(place)
+            self._beside(news).setdefault(place, news)  # the topic is gone, or another one: what was put since is newer
         told = dict(waiting)
         try:
             if self._elsewhere.is_here(way[1]):
                 await self._hear(list(told.values()))
             else:
-                news = PlaceNews(way[0], self._elsewhere.shards.epoch(way[0]), list(told.values()))
-                await self._elsewhere.ask(way[1], self._verb, news, bool)
+                body = PlaceNews(way[0], self._elsewhere.shards.epoch(way[0]), list(told.values()))
+                await self._elsewhere.ask(way[1], self._verb, body, bool)
         except GoQueueError as error:
             logger.info("another shard is told again", extra={"verb": self._verb, "error": error.message})
             return False
