@@ -108,3 +108,14 @@ def test_a_column_that_no_table_has_is_refused(tmp_path: Path) -> None:
     assert DeltaTable(str(tmp_path / "people")).to_pyarrow_table().num_rows == 2
     done = forget("ann", "--lake", tmp_path, "--column", "customerId", "--yes")
     assert done.exit_code == 0 and DeltaTable(str(tmp_path / "people")).to_pyarrow_table().num_rows == 1
+
+
+def test_names_of_columns_may_have_dots_and_other_signs(tmp_path: Path) -> None:
+    """As tables of other engines have them."""
+    rows = {"person.id": ["ann", "bob", "eve"], "his friend": ["bob", "eve", "ann"], 'a "b': ["eve", "bob", "bob"]}
+    write_deltalake(str(tmp_path / "people"), pa.table(rows))
+    asked = [word for column in rows for word in ("--column", column)]
+    done = forget("ann", "--lake", tmp_path, *asked, "--yes", "-o", "json")
+    assert done.exit_code == 0, done.output
+    assert [one["removed"] for one in json.loads(done.stdout)] == [2]
+    assert DeltaTable(str(tmp_path / "people")).to_pyarrow_table()["person.id"].to_pylist() == ["bob"]

@@ -139,7 +139,7 @@ class Forgetting:
         origin = next((each for each in _ORIGINS if all(one in kinds for one in each)), ())
         # A topic that was made anew has the offsets of the old one again: where there are keys, they alone count.
         wanted = set() if any(column in _KEYS for column, _, _ in matches) or not origin else self._places()
-        conditions = [f"{column} = {text}" for column, text, _ in matches]
+        conditions = [f"{table.quoted(column)} = {text}" for column, text, _ in matches]
         if wanted:
             conditions += self._by_origin(origin)
         count = self._rows_of(table, matches, origin, wanted) if conditions else 0

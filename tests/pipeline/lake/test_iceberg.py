@@ -161,11 +161,13 @@ def test_a_table_of_the_other_format_is_refused(tmp_path: Path) -> None:
 def test_rows_expire_by_time_and_by_day(tmp_path: Path) -> None:
     path = str(tmp_path / "visits")
     now = dt.datetime(2026, 11, 18, 12, tzinfo=dt.UTC)
-    schema = columns(at="timestamp", day="date")
+    schema = columns(at="timestamp", day="date").add("seen.at", "timestamp")
     ensure_iceberg(path, schema, ("day",), f"sqlite:///{tmp_path}/catalog.db")
-    rows = [{"at": now - dt.timedelta(days=n), "day": (now - dt.timedelta(days=n)).date()} for n in range(5)]
+    times = [now - dt.timedelta(days=n) for n in range(6)]
+    rows = [{"at": time, "day": time.date(), "seen.at": time} for time in times]
     transact(path, None, lambda _, transaction: transaction.append(pa.Table.from_pylist(rows, arrow_schema(schema))))
     found = FoundTable(path)
+    assert found.delete_before("seen.at", now - dt.timedelta(days=4)) == 1
     assert found.delete_before("at", now - dt.timedelta(days=3)) == 1
     assert found.delete_before("day", now - dt.timedelta(days=1)) == 2
     assert found.delete_before("elsewhere", now) == 0

@@ -6,10 +6,11 @@ import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql.types import StructType
 
 from goqueue.pipeline.lake.commits import commit
+from goqueue.pipeline.lake.either import FoundTable
 from goqueue.pipeline.lake.parts import Parts
 from goqueue.pipeline.lake.schemas import arrow_schema
 from goqueue.pipeline.lake.tables import ensure_table
@@ -49,6 +50,15 @@ def test_days_expire_as_a_whole(tmp_path: Path) -> None:
     assert files_in(tmp_path) == 4
     assert sweep(table, 0) == 1
     assert files_in(tmp_path) == 3
+
+
+def test_rows_expire_by_columns_with_dots(tmp_path: Path) -> None:
+    times = [dt.datetime.combine(day, dt.time(12), dt.UTC) for day in DAYS]
+    write_deltalake(str(tmp_path), pa.table({"seen.at": times, "seen.on": DAYS}))
+    found = FoundTable(str(tmp_path))
+    assert found.delete_before("seen.at", times[1]) == 1
+    assert found.delete_before("seen.on", times[2]) == 1
+    assert DeltaTable(str(tmp_path)).to_pyarrow_table()["seen.on"].to_pylist() == DAYS[2:]
 
 
 def test_tables_without_days_do_not_expire(tmp_path: Path) -> None:

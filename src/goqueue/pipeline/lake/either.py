@@ -47,8 +47,14 @@ class FoundTable:
             return file_count(self._path)
         return len(open_table(self._path).file_uris())
 
+    def quoted(self, column: str) -> str:
+        """The column's name as `delete` takes it, whatever signs are in it: dots are a part of Delta's names."""
+        if self._is_iceberg:
+            return ".".join(f'"{part}"' for part in column.split("."))
+        return '"{}"'.format(column.replace('"', '""'))
+
     def delete(self, condition: str) -> int:
-        """Rows that fit a condition in SQL, by columns, literals, AND, OR; how many they were."""
+        """Rows that fit a condition in SQL, by quoted columns, literals, AND, OR; how many they were."""
         if self._is_iceberg:
             from goqueue.pipeline.lake.iceberg_upkeep import delete_iceberg
 
@@ -81,7 +87,7 @@ class FoundTable:
             raise LakeError(f"{self._path}: {column} is {kinds[column]}; rows expire by a time or a day.")
         is_day = kinds[column].startswith("date")
         before = oldest.date().isoformat() if is_day else oldest.isoformat(timespec="microseconds")
-        return self.delete(f"{column} < '{before}'")
+        return self.delete(f"{self.quoted(column)} < '{before}'")
 
     def tend(self, name: str, file_bytes: int, retention_ms: int) -> Tended:
         """Small files together, files nobody needs away, and no more of the log than the retention asks for.
