@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,10 +19,15 @@ from goqueue.cli.options import output_option, server_option
 from goqueue.cli.pipeline_failures import told_plainly
 from goqueue.cli.pipeline_file import node_options, read_pipeline
 from goqueue.cli.show import remark, show_rows
+from goqueue.cli.stop_signals import StopSignals
 
 if TYPE_CHECKING:
     from goqueue.pipeline.definition.queries import Queries
     from goqueue.pipeline.definition.reading import PipelineFile
+
+_LOOK_S: Final = 1.0
+_WIND_DOWN_LOOK_S: Final = 0.05
+_BATCH_S_MAX: Final = 20.0  # whoever ends a service kills it after half a minute or more, as Kubernetes does
 
 name_argument = click.argument("name", metavar="NAME|FILE.toml")
 folder_option = click.option(
@@ -50,7 +56,7 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     """Keep every pipeline of a folder running: restarted if it dies, replaced if its file changes.
 
     A file that cannot run is refused with a reason, and what ran before goes on. `goqueue pipeline pause`, `resume` and
-    `replay` give orders to what runs.
+    `replay` give orders to what runs. SIGTERM or Ctrl-C ends each pipeline after the batch that it is at.
     """
     from goqueue.pipeline.definition.performing import Asked
     from goqueue.pipeline.definition.queries import begin
@@ -66,7 +72,8 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     def lake_of(file: PipelineFile) -> str:
         return lake or file.place(file.definition.lake)
 
-    with session("goqueue pipelines", master) as spark:
+    with StopSignals() as signals, session("goqueue pipelines", master) as spark:
+        signals.listen()  # Spark's own way with Ctrl-C is to break all batches off
         quiet(spark)
 
         def start(file: PipelineFile) -> Queries:
@@ -75,15 +82,29 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
         kept = PipelineSupervisor(folder, start, lambda file: node_options(file, server), lake_of, remark)
         shown = None if address is None else show(*address, kept.status)
         try:
-            while True:
-                kept.look(time.monotonic())
-                time.sleep(1.0)
+            while not signals.is_asked:
+                kept.look(time.monotonic(), lambda: signals.is_asked)
+                time.sleep(_LOOK_S)
+            remark("Stopping: each pipeline ends the batch that it is at.")
+            kept.wind_down(_for_seconds(_BATCH_S_MAX))
         except KeyboardInterrupt:
-            remark("Stopped; the next start goes on from here.")
+            remark("Stopping at once.")
         finally:
             kept.stop()
             if shown is not None:
                 shown.shutdown()
+    remark("Stopped; the next start goes on from here.")
+
+
+def _for_seconds(seconds: float) -> Callable[[], bool]:
+    """Whether there is time left, asked after a short wait."""
+    until = time.monotonic() + seconds
+
+    def has_time() -> bool:
+        time.sleep(_WIND_DOWN_LOOK_S)
+        return time.monotonic() < until
+
+    return has_time
 
 
 @click.command()

@@ -55,6 +55,8 @@ class Life:
 
     def __init__(self, file: PipelineFile) -> None:
         self.file, self.ended, self.why, self.steady = file, False, "", True
+        self.batches_left = 0
+        self.trouble = ""
         self.changed: str | None = None
 
     def failure(self) -> str | None:
@@ -66,8 +68,14 @@ class Life:
     def changed_source(self, now: float) -> str | None:
         return self.changed
 
+    def wind_down(self) -> bool:
+        self.batches_left -= 1
+        return self.batches_left < 0
+
     def stop(self) -> None:
         self.ended = True
+        if self.trouble:
+            raise ValueError(self.trouble)
 
     def numbers(self) -> Mapping[str, float]:
         return {"rows": 7.0}
@@ -209,6 +217,34 @@ def test_an_order_to_replay_stops_and_starts_it(tmp_path: Path) -> None:
     (tmp_path / "shop.replay").write_text('{"from_ms": 0}')
     assert world.look(1).state == "running" and [life.ended for life in world.lives] == [True, False]
     assert "shop: stopped, to be replayed" in world.said
+
+
+def test_at_the_end_each_stops_after_its_batch_while_there_is_time(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for name in ("long", "quick", "stuck", "torn"):
+        (tmp_path / f"{name}.toml").write_text(SHOP)
+    world.kept.look(0)
+    world.lives[0].batches_left, world.lives[2].batches_left = 2, 100
+    world.lives[3].trouble = "Spark is gone"
+    looks = iter([True] * 4 + [False])
+    world.kept.wind_down(lambda: next(looks))
+    assert [life.ended for life in world.lives] == [True, True, False, True]
+    world.kept.stop()
+    assert all(life.ended for life in world.lives)
+    assert world.said[4:] == [
+        "quick: stopped, after its last batch",
+        "torn: could not be stopped: Spark is gone",
+        "long: stopped, after its last batch",
+        "stuck: stopped, within a batch, which the next start does again",
+    ]
+
+
+def test_nothing_is_started_once_the_end_is_asked_for(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    for name in ("one", "two", "three"):
+        (tmp_path / f"{name}.toml").write_text(SHOP)
+    world.kept.look(0, lambda: len(world.lives) == 2)
+    assert len(world.lives) == 2
 
 
 def rows_in(lake: str, name: str) -> int:

@@ -20,7 +20,7 @@ from goqueue.pipeline.lake.tending import Tended
 
 _RETRY_MS: Final = 60_000
 _LOOK_S: Final = 1.0
-_STOP_S: Final = 60.0
+_STOP_S: Final = 5.0  # a table's change that is broken off leaves the table as it was
 
 Place = tuple[PipelineFile, str]
 

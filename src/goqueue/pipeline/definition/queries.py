@@ -32,6 +32,7 @@ class Queries:
     ) -> None:
         self._queries, self._quarantined, self._versions, self._release = queries, quarantined, versions, release
         self._seen: dict[str, int] = {}
+        self._last: dict[str, str] = {}  # when what each had done last began, as it was to end
         self._totals = dict.fromkeys(("rows", "batches", "late_rows"), 0.0)
 
     def failure(self) -> str | None:
@@ -52,10 +53,22 @@ class Queries:
         """A table or file that was joined as it was at the start, and is another now."""
         return self._versions.changed(now)
 
+    def wind_down(self) -> bool:
+        """Stops the queries that are between two batches, or did one since this was first asked; whether all ended."""
+        for name, query in self._queries.items():
+            done = str(_field(query.lastProgress, "timestamp"))
+            is_behind_it = done != self._last.setdefault(name, done) or not query.status["isTriggerActive"]
+            if query.isActive and is_behind_it:
+                query.stop()
+        return not any(query.isActive for query in self._queries.values())
+
     def stop(self) -> None:
-        for query in self._queries.values():
-            query.stop()
-        self._release()
+        """At once: a batch that is under way is broken off, and done again at the next start."""
+        try:
+            for query in self._queries.values():
+                query.stop()
+        finally:
+            self._release()
 
     def numbers(self) -> Mapping[str, float]:
         now = dict.fromkeys(("state_rows", "state_bytes", "lag_rows", "rows_per_second"), 0.0)

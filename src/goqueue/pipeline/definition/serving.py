@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from goqueue.pipeline.definition.reading import PipelineFile, read_file
+from goqueue.pipeline.lake.storage_failures import one_line
 
 _BACK_OFF_S: Final = 1.0
 _BACK_OFF_S_MAX: Final = 60.0
@@ -19,11 +20,12 @@ REPLAY: Final = ".replay"
 
 
 class RunningPipeline(Protocol):
-    """The queries of one pipeline."""
+    """The queries of one pipeline. Each that `wind_down` finds behind its batch ends; it is true once all have."""
 
     def failure(self) -> str | None: ...
     def is_steady(self) -> bool: ...
     def changed_source(self, now: float) -> str | None: ...
+    def wind_down(self) -> bool: ...
     def stop(self) -> None: ...
     def numbers(self) -> Mapping[str, float]: ...
 
@@ -89,21 +91,30 @@ class PipelineFolder:
         self._kept: dict[str, _Kept] = {}
         self._status: list[PipelineStatus] = []
 
-    def look(self, now: float) -> None:
-        """Takes changes of files over, starts what should run, and notices what died."""
+    def look(self, now: float, is_ending: Callable[[], bool] = lambda: False) -> None:
+        """Takes changes of files over, starts what should run, notices what died; nothing more once it is to end."""
         paths = [path for path in sorted(self._folder.glob("*.toml")) if not path.name.startswith(".")]
         found = {path.stem: path for path in paths[:_PIPELINES_MAX]}
         for name in [name for name in self._kept if name not in found]:
             self._stop(name, self._kept.pop(name), "its file is gone")
         for name, path in found.items():
+            if is_ending():
+                break
             kept = self._kept.setdefault(name, _Kept())
             self._take_over(name, kept, path, now)
             self._keep(name, kept, now)
         self._status = self._told()
 
+    def wind_down(self, has_time: Callable[[], bool]) -> None:
+        """Stops each pipeline at the end of the batch that it is at, as long as there is time for that."""
+        left = [(name, kept) for name, kept in self._kept.items() if kept.running is not None]
+        while left and has_time():
+            left = [(name, kept) for name, kept in left if not self._wound_down(name, kept)]
+
     def stop(self) -> None:
+        """What still runs, within its batch: the next start does that one again."""
         for name, kept in self._kept.items():
-            self._stop(name, kept, "")
+            self._stop(name, kept, "within a batch, which the next start does again")
 
     def status(self) -> list[PipelineStatus]:
         """As it was at the last look; any thread may ask."""
@@ -216,10 +227,24 @@ class PipelineFolder:
         goes_on = "; what ran before goes on" if kept.running is not None else ""
         self._say(f"{name}: refused: {error}{goes_on}")
 
+    def _wound_down(self, name: str, kept: _Kept) -> bool:
+        assert kept.running is not None
+        try:
+            if not kept.running.wind_down():
+                return False
+        except Exception as error:  # the others are to end as well
+            self._say(f"{name}: could not be asked to end: {one_line(error)}")
+        self._stop(name, kept, "after its last batch")
+        return True
+
     def _stop(self, name: str, kept: _Kept, reason: str) -> None:
         if kept.running is None:
             return
-        kept.running.stop()
-        kept.running = None
+        running, kept.running = kept.running, None
+        try:
+            running.stop()
+        except Exception as error:  # as when Spark was ended before
+            self._say(f"{name}: could not be stopped: {one_line(error)}")
+            return
         if reason:
             self._say(f"{name}: stopped, {reason}")

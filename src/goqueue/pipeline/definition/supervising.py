@@ -26,8 +26,8 @@ class PipelineSupervisor:
         self._rules, self._sender, self._maintainer = AlertRules(), AlertSender(say), Maintainer(say)
         self._status: list[PipelineStatus] = []
 
-    def look(self, now: float) -> None:
-        self._kept.look(now)
+    def look(self, now: float, is_ending: Callable[[], bool] = lambda: False) -> None:
+        self._kept.look(now, is_ending)
         files = self._kept.files()
         self._maintainer.look({name: (file, self._lake_of(file)) for name, file in files.items()})
         self._status = [self._with_tables(one) for one in self._kept.status()]
@@ -36,6 +36,10 @@ class PipelineSupervisor:
     def status(self) -> list[PipelineStatus]:
         """As it was at the last look; any thread may ask."""
         return self._status
+
+    def wind_down(self, has_time: Callable[[], bool]) -> None:
+        """Each pipeline stops at the end of the batch that it is at, as long as there is time for that."""
+        self._kept.wind_down(has_time)
 
     def stop(self) -> None:
         self._kept.stop()
