@@ -210,6 +210,32 @@ def test_a_note_beside_the_file_pauses_it(tmp_path: Path) -> None:
     assert world.look(2).state == "running" and len(world.lives) == 2
 
 
+def test_it_is_paused_after_the_batch_that_it_is_at(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    world.lives[0].batches_left = 2
+    (tmp_path / "shop.paused").touch()
+    assert [world.look(now).state for now in range(1, 5)] == ["running", "running", "paused", "paused"]
+    assert world.said[1:] == ["shop: stopped, paused"]
+    (tmp_path / "shop.paused").unlink()
+    assert world.look(5).state == "running"
+
+
+def test_what_is_to_go_on_before_it_is_paused_begins_anew(tmp_path: Path) -> None:
+    """Some of its queries may have ended, which is no failure."""
+    world = World(tmp_path)
+    world.write(SHOP)
+    world.look(0)
+    world.lives[0].batches_left = 2
+    (tmp_path / "shop.paused").touch()
+    world.look(1)
+    world.lives[0].why = "its query ended"
+    (tmp_path / "shop.paused").unlink()
+    assert (world.look(2).state, world.look(2).restarts, world.look(2).error) == ("running", 0, "")
+    assert [life.ended for life in world.lives] == [True, False]
+
+
 def test_an_order_to_replay_stops_and_starts_it(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.write(SHOP)

@@ -60,6 +60,7 @@ class _Kept:
         self.refusal = ""  # of the file as it is now
         self.error = ""
         self.is_paused = False
+        self.is_pausing = False  # at the end of the batch that it is at
         self.failures = 0
         self.restarts = 0
         self.not_before = 0.0
@@ -109,7 +110,7 @@ class PipelineFolder:
         """Stops each pipeline at the end of the batch that it is at, as long as there is time for that."""
         left = [(name, kept) for name, kept in self._kept.items() if kept.running is not None]
         while left and has_time():
-            left = [(name, kept) for name, kept in left if not self._wound_down(name, kept)]
+            left = [(name, kept) for name, kept in left if not self._wound_down(name, kept, "after its last batch")]
 
     def stop(self) -> None:
         """What still runs, within its batch: the next start does that one again."""
@@ -174,12 +175,14 @@ class PipelineFolder:
         return kept.watched
 
     def _keep(self, name: str, kept: _Kept, now: float) -> None:
-        paused = (self._folder / f"{name}{PAUSED}").exists()
-        if paused and not kept.is_paused:
-            self._stop(name, kept, "paused")
-        kept.is_paused = paused
-        if paused:
+        if (self._folder / f"{name}{PAUSED}").exists():
+            kept.is_pausing = kept.running is not None and not self._wound_down(name, kept, "paused")
+            kept.is_paused = not kept.is_pausing
             return
+        if kept.is_pausing:  # and goes on before that: some of its queries may have ended
+            self._stop(name, kept, "")
+            kept.not_before = now
+        kept.is_paused = kept.is_pausing = False
         if kept.running is not None and (self._folder / f"{name}{REPLAY}").exists():
             self._stop(name, kept, "to be replayed")
             kept.not_before = now
@@ -227,14 +230,14 @@ class PipelineFolder:
         goes_on = "; what ran before goes on" if kept.running is not None else ""
         self._say(f"{name}: refused: {error}{goes_on}")
 
-    def _wound_down(self, name: str, kept: _Kept) -> bool:
+    def _wound_down(self, name: str, kept: _Kept, reason: str) -> bool:
         assert kept.running is not None
         try:
             if not kept.running.wind_down():
                 return False
         except Exception as error:  # the others are to end as well
             self._say(f"{name}: could not be asked to end: {one_line(error)}")
-        self._stop(name, kept, "after its last batch")
+        self._stop(name, kept, reason)
         return True
 
     def _stop(self, name: str, kept: _Kept, reason: str) -> None:
