@@ -97,6 +97,16 @@ def test_what_spark_refuses(
     assert told.startswith(f"shop.toml:{line}: ") and words in told, told
 
 
+def test_a_catalogue_without_a_driver_is_told_with_its_line(spark: SparkSession, tmp_path: Path) -> None:
+    """No run of the file's own tests needs one."""
+    catalogued = 'format = "iceberg"\ncatalog = "foo+bar://x"\n' + text("SELECT id FROM orders")
+    file = written(tmp_path, catalogued)
+    with pytest.raises(PipelineFileError, match=r"^shop.toml:2: catalog: no kind of database is called 'foo\+bar'"):
+        check(spark, file)
+    with empty_frames(spark, file, file.place("lake"), {}) as like:
+        assert list(run_tests(spark, file, like)) == []
+
+
 def test_names_that_sql_made_up_are_columns_of_messages_and_refused_for_tables(
     spark: SparkSession, tmp_path: Path
 ) -> None:

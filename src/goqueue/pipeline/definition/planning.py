@@ -41,12 +41,27 @@ def empty_frames(spark: SparkSession, file: PipelineFile, lake: str, node: Mappi
 
 def plan(spark: SparkSession, file: PipelineFile, frames: Frames) -> PipelinePlan:
     """All views and sinks, or `PipelineFileError` with the first thing that cannot be."""
+    if not isinstance(frames, GivenFrames):
+        _check_catalog(file)
     views = build_views(spark, file, frames)
     for number, rule in enumerate(file.definition.rule):
         if not views.broken[rule.view].isStreaming and not isinstance(frames, GivenFrames):
             told = f"rule {rule.name!r}: {rule.view} comes from no topic; leave rows out by SQL instead"
             raise file.refuse(Mistake(told, ("rule", number, "view")))
     return PipelinePlan(views, [_planned(spark, file, views, number) for number in range(len(file.definition.sink))])
+
+
+def _check_catalog(file: PipelineFile) -> None:
+    """Whether its database has a driver here. It is not asked whether it is there."""
+    asked = file.definition
+    if asked.format != "iceberg" or asked.catalog is None:
+        return
+    from goqueue.pipeline.lake.iceberg_catalog import CatalogUnfit, check_catalog
+
+    try:
+        check_catalog(asked.catalog)
+    except CatalogUnfit as error:
+        raise file.refuse(Mistake(str(error), ("", 0, "catalog"))) from None
 
 
 def _planned(spark: SparkSession, file: PipelineFile, views: Views, number: int) -> SinkPlan:

@@ -7,18 +7,13 @@ same commit as its rows.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import (
     CommitFailedException,
-    NamespaceAlreadyExistsError,
     NoSuchTableError,
     TableAlreadyExistsError,
 )
@@ -33,10 +28,9 @@ from goqueue.pipeline.lake.errors import LakeBusy, LakeUnwritable, NoTable
 from goqueue.pipeline.lake.folders import NOTE_OF_ICEBERG as NOTE
 from goqueue.pipeline.lake.folders import folder, has_file, location
 from goqueue.pipeline.lake.growing import Growth, growth
-from goqueue.pipeline.lake.iceberg_storage import storage_properties
+from goqueue.pipeline.lake.iceberg_catalog import NAMESPACE, open_catalog
 from goqueue.pipeline.lake.schemas import arrow_schema, plain
 
-_NAMESPACE: Final = "lake"
 _MARK: Final = "goqueue.mark."
 _ATTEMPTS_MAX: Final = 8
 _PAUSE_S: Final = 0.1
@@ -72,7 +66,7 @@ def open_iceberg(path: str) -> Table:
     with folder(location(path)).open_input_stream(NOTE) as file:
         note = from_json(file.read(), CatalogNote)
     try:
-        return _catalog(note.catalog).load_table((_NAMESPACE, note.name))
+        return open_catalog(note.catalog).load_table((NAMESPACE, note.name))
     except NoSuchTableError:
         raise NoTable(path) from None
 
@@ -131,12 +125,12 @@ def data_files(table: Table, snapshot: int | None = None) -> list[Any]:
 
 
 def _make(path: str, schema: StructType, partition_by: Sequence[str], catalog: str) -> None:
-    found = _catalog(catalog)
+    found = open_catalog(catalog)
     name = location(path).rstrip("/").replace("://", "_").replace("/", "_").replace(".", "_").lstrip("_")
     columns = arrow_schema(narrowless(schema))
     try:
         with found.create_table_transaction(
-            (_NAMESPACE, name), columns, location=location(path), properties=_PROPERTIES
+            (NAMESPACE, name), columns, location=location(path), properties=_PROPERTIES
         ) as transaction:
             with transaction.update_spec() as spec:
                 for column in partition_by:
@@ -170,14 +164,3 @@ def narrowless(schema: StructType) -> StructType:
     return StructType(
         [StructField(one.name, IntegerType() if isinstance(one.dataType, small) else one.dataType) for one in schema]
     )
-
-
-@lru_cache(maxsize=16)
-def _catalog(address: str) -> SqlCatalog:
-    """One for each database; the process ends with it."""
-    if address.startswith("sqlite:///"):
-        Path(address.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
-    found = SqlCatalog("lake", uri=address, init_catalog_tables="true", **storage_properties())
-    with contextlib.suppress(NamespaceAlreadyExistsError):
-        found.create_namespace_if_not_exists(_NAMESPACE)
-    return found

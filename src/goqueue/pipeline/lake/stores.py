@@ -108,9 +108,12 @@ class IcebergStore:
 
 
 def store(kind: str, lake: str, catalog: str | None) -> TableStore:
-    """What a pipeline's settings mean: `delta`, or `iceberg` with its catalogue."""
+    """What a pipeline's settings mean: `delta`, or `iceberg` with its catalogue, which is opened."""
     if kind == "delta":
         return DeltaStore()
     from goqueue.pipeline.lake.iceberg import default_catalog
+    from goqueue.pipeline.lake.iceberg_catalog import open_catalog
 
-    return IcebergStore(catalog or default_catalog(lake))
+    address = catalog or default_catalog(lake)
+    open_catalog(address)
+    return IcebergStore(address)
