@@ -24,8 +24,8 @@ def place(lake: Path | str, name: str = "shop") -> SinkPlace:
     return SinkPlace(name, str(lake), str(lake), {}, None, store("delta", str(lake), None), None)
 
 
-def owner(name: str = "shop", topic: str = "orders") -> CheckpointOwner:
-    return CheckpointOwner(name, SINK, {"orders": topic}, [])
+def owner(name: str = "shop", topic: str = "orders", reads: list[str] | None = None) -> CheckpointOwner:
+    return CheckpointOwner(name, SINK, {"orders": topic}, [], reads)
 
 
 def refused(where: SinkPlace, wanted: CheckpointOwner) -> PipelineError:
@@ -43,6 +43,15 @@ def test_a_checkpoint_is_its_pipelines_alone(tmp_path: Path) -> None:
     copied = place(tmp_path, "till")
     copytree(place(tmp_path).checkpoint(SINK), copied.checkpoint(SINK))
     assert "is the checkpoint of shop/table-copies" in str(refused(copied, owner("till")))
+
+
+def test_a_checkpoint_is_bound_to_the_topics_that_its_sink_reads_in_their_order(tmp_path: Path) -> None:
+    """Older notes have all topics of the pipeline, and are written anew."""
+    claim(place(tmp_path), owner())
+    claim(place(tmp_path), owner(reads=["orders", "payments"]))
+    claim(place(tmp_path), owner(topic="of another sink", reads=["orders", "payments"]))
+    error = refused(place(tmp_path), owner(reads=["payments", "orders"]))
+    assert "read orders, payments before, and now payments, orders. Run it with --from-scratch" in str(error)
 
 
 def test_a_checkpoint_of_something_else_is_left_alone(tmp_path: Path) -> None:

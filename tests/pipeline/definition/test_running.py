@@ -95,6 +95,32 @@ def test_a_checkpoint_of_another_pipeline_or_state_is_refused(
         run(spark, elsewhere, module_node)
 
 
+def test_a_source_that_is_added_binds_no_sink_that_does_not_read_it(
+    spark: SparkSession, module_node: NodeProcess, tmp_path: Path
+) -> None:
+    """Spark numbers the sources of each query by itself."""
+    publish(module_node, "first-shop", orders(1, 4))
+    publish(module_node, "second-shop", orders(4, 6))
+    head = 'name = "shops"\n'
+    source = '[[source]]\nname = "NAME"\ntopic = "NAME-shop"\ncolumns = "id string"\n'
+    step = '[[step]]\nname = "both"\nsql = "SELECT id FROM first"\n'
+    sink = '[[sink]]\nview = "both"\ntable = "both"\n'
+    one, two = source.replace("NAME", "first"), source.replace("NAME", "second")
+    file = written(tmp_path, head + one + step + sink)
+    run(spark, file, module_node)
+    more = written(tmp_path, head + two + one + step + sink + '[[sink]]\nview = "second"\ntable = "second"\n')
+    publish(module_node, "first-shop", orders(6, 7))
+    run(spark, more, module_node)
+    assert sorted(row["id"] for row in table(spark, more, "both")) == ["o1", "o2", "o3", "o6"]
+    assert sorted(row["id"] for row in table(spark, more, "second")) == ["o4", "o5"]
+    union = step.replace("FROM first", "FROM second UNION ALL SELECT id FROM first")
+    joined = written(tmp_path, head + two + one + union + sink)
+    with pytest.raises(CheckpointMismatch, match=r"read first-shop before, and now second-shop, first-shop.*scratch"):
+        run(spark, joined, module_node)
+    run(spark, joined, module_node, from_scratch=True)
+    assert len(table(spark, joined, "both")) == 4 + 6
+
+
 def test_a_pipeline_with_a_watermark_goes_on_in_its_next_run(
     spark: SparkSession, module_node: NodeProcess, tmp_path: Path
 ) -> None:

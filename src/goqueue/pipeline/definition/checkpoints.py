@@ -15,6 +15,7 @@ from goqueue.pipeline.definition.sinks import SinkPlace
 from goqueue.pipeline.definition.words import PipelineSink
 from goqueue.pipeline.link.errors import PipelineError
 
+_STREAM: Final = "StreamingRelationV2"  # Spark's name for a source of a plan that is not run yet
 _NOTE: Final = "goqueue-pipeline.json"
 _LOG_OF_FILES: Final = "_spark_metadata"  # of a sink with files
 # Operators of a plan that keep something between batches.
@@ -29,16 +30,28 @@ class CheckpointMismatch(PipelineError):
 
 
 class CheckpointOwner(msgspec.Struct, frozen=True):
-    """`topics` are what is read, by view; `state` is what is kept between batches."""
+    """`reads` are the topics that the rows come from, in the order by which Spark numbers them in the checkpoint.
+
+    `state` is what is kept between batches. `topics` are all of the pipeline, by view: older notes have these alone.
+    """
 
     pipeline: str
     sink: str
     topics: dict[str, str]
     state: list[str]
+    reads: list[str] | None = None
 
 
 def identity(place: SinkPlace, sink: str, rows: DataFrame, topics: Mapping[str, str]) -> CheckpointOwner:
-    return CheckpointOwner(place.pipeline, sink, dict(topics), stateful(rows))
+    return CheckpointOwner(place.pipeline, sink, dict(topics), stateful(rows), read_topics(rows))
+
+
+def read_topics(rows: DataFrame) -> list[str]:
+    """Of a stream's plan, from left to right."""
+    leaves = rows._jdf.queryExecution().analyzed().collectLeaves()
+    found = [leaves.apply(number) for number in range(leaves.size())]
+    streams = [one for one in found if one.getClass().getSimpleName() == _STREAM]
+    return [str(one.extraOptions().get("subscribe")) for one in streams]
 
 
 def stateful(rows: DataFrame) -> list[str]:
@@ -102,16 +115,24 @@ def _check_unclaimed(where: str) -> None:
 
 
 def _check_same(where: str, known: CheckpointOwner, wanted: CheckpointOwner) -> None:
-    anew = "Run it with --from-scratch to begin anew, or under another name."
+    anew = "Run it with --from-scratch to begin anew, or give the sink another name."
     if (known.pipeline, known.sink) != (wanted.pipeline, wanted.sink):
         raise CheckpointMismatch(f"{where} is the checkpoint of {known.pipeline}/{known.sink}. {anew}")
-    if known.topics != wanted.topics:
-        before, now = ", ".join(known.topics.values()), ", ".join(wanted.topics.values())
-        raise CheckpointMismatch(f"{wanted.sink} read {before} before, and now {now}. {anew}")
+    _check_topics(known, wanted, anew)
     kept = _without_numbers(known.state)  # notes of older versions have some
     if kept != wanted.state:
         changed = next((one for one in wanted.state if one not in kept), "something is gone")
         raise CheckpointMismatch(f"What {wanted.sink} keeps between batches changed ({changed[:200]}). {anew}")
+
+
+def _check_topics(known: CheckpointOwner, wanted: CheckpointOwner, anew: str) -> None:
+    """Spark knows its sources by their number alone: where one comes or goes, others would get its offsets."""
+    if known.reads is None or wanted.reads is None:
+        is_same, before, now = known.topics == wanted.topics, list(known.topics.values()), list(wanted.topics.values())
+    else:
+        is_same, before, now = known.reads == wanted.reads, known.reads, wanted.reads
+    if not is_same:
+        raise CheckpointMismatch(f"{wanted.sink} read {', '.join(before)} before, and now {', '.join(now)}. {anew}")
 
 
 def forget(place: SinkPlace, sink: str) -> None:
