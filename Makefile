@@ -47,11 +47,12 @@ java:
 	@test -x "$$JAVA_HOME/bin/java" || command -v java >/dev/null || tools/need.sh openjdk-17-jre-headless
 
 # What failed beside others gets a second try, alone; see tests/second_try.py for what does not.
-# A foreign client, the browser that looks at the report and Prometheus come from Debian; without them their tests are skipped.
+# A foreign client, the browser that looks at the report, Prometheus and RabbitMQ come from Debian; without them their tests are skipped.
 test: $(VENV)/.test $(VENV)/.docs compiled java
 	@command -v kcat >/dev/null || tools/need.sh kcat || true
 	@command -v chromium >/dev/null || tools/need.sh chromium || true
 	@command -v promtool >/dev/null || tools/need.sh prometheus || true
+	@PATH="$$PATH:/usr/sbin" command -v rabbitmq-server >/dev/null || tools/need.sh rabbitmq-server || true
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -124,7 +125,7 @@ pipeline-demo: $(VENV)/.pipeline compiled java
 # The tests' lock is resolved first; the others take the same versions.
 lock: setup
 	$(INSTALL) uv
-	$(COMPILE) --extra schemas --extra security --extra cluster --extra grpc --extra link --extra pipeline --extra iceberg --extra s3 --extra dev --output-file requirements-test.lock
+	$(COMPILE) --extra schemas --extra security --extra cluster --extra grpc --extra link --extra pipeline --extra iceberg --extra s3 --extra rabbitmq --extra dev --output-file requirements-test.lock
 	$(COMPILE) --constraint requirements-test.lock --extra schemas --extra security --extra link --output-file requirements-node.lock
 	$(COMPILE) --constraint requirements-test.lock --extra cluster --output-file requirements-cluster.lock
 	$(COMPILE) --constraint requirements-test.lock --extra grpc --output-file requirements-grpc.lock

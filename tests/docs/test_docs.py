@@ -96,6 +96,7 @@ NOT_TYPED = {
     "docs/cluster.md": (2, "nodes that stay; tests/cluster has each of these commands"),
     "docs/cluster-tests.md": (1, "hours"),
     "docs/configuration.md": (2, "nodes that stay, a topic of the reader's"),
+    "docs/from-rabbitmq.md": (1, "RabbitMQ; tests/cli/test_copy_rabbitmq.py runs one"),
     "docs/grpc.md": (1, "grpcurl"),
     "docs/index.md": (1, "tests/docs/test_start.py installs in environments of its own"),
     "docs/kafka.md": (3, "nodes that stay; Kafka's programs, which tests/door/kafka runs"),

@@ -56,6 +56,9 @@ class BrokerSource:
             elif time.monotonic() - heard > _SILENCE_S_MAX:
                 raise Failed(f"{self._topic!r} gives no more behind {place}; a transaction may be open there.")
 
+    def acknowledge(self, count: int) -> None:
+        """Nothing is taken away here."""
+
     def close(self) -> None:
         self._client.close()
 

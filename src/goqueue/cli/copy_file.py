@@ -84,6 +84,9 @@ class FileSource:
                 '{"key": "k", "value": "v"}; binary ones have "encoding": "base64".'
             ) from None
 
+    def acknowledge(self, count: int) -> None:
+        """Nothing is taken away here."""
+
     def close(self) -> None:
         if self._file is not sys.stdin.buffer:
             self._file.close()

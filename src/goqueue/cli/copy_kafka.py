@@ -132,6 +132,9 @@ class KafkaSource:
         place = self._topic, one.partition, one.offset, one.timestamp
         return Message(*place, one.key, one.value, tuple(headers), priority)
 
+    def acknowledge(self, count: int) -> None:
+        """Nothing is taken away here."""
+
     def close(self) -> None:
         self._loop.run(self._consumer.stop())
         self._loop.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, Protocol, TypeAlias
+from urllib.parse import unquote
 
 import msgspec
 
@@ -14,7 +15,7 @@ from goqueue.client import Message
 
 GROUP_PREFIX: Final = "goqueue-copy-"
 _NOTE_BYTES_MAX: Final = 4_096
-PlaceKind: TypeAlias = Literal["topic", "context", "url", "kafka", "file"]
+PlaceKind: TypeAlias = Literal["topic", "context", "url", "kafka", "amqp", "file"]
 
 
 class CopyBatch(msgspec.Struct, frozen=True):
@@ -43,6 +44,9 @@ class CopySource(Protocol):
     def batches(self, position: str | None) -> Iterator[CopyBatch]:
         """All up to where the source ended when this began."""
 
+    def acknowledge(self, count: int) -> None:
+        """The sink has this many messages, the first ones, of the last batch."""
+
     def close(self) -> None: ...
 
 
@@ -60,30 +64,33 @@ class CopyPlace(msgspec.Struct, frozen=True):
     """Where from or where to, as it was typed. `at` is a URL, a context's name, or Kafka's addresses."""
 
     kind: PlaceKind
-    name: str  # a topic, or a path
+    name: str  # a topic, a queue, or a path
     at: str = ""
 
 
 def parse_place(text: str) -> CopyPlace:
-    """`orders`, `context://prod/orders`, `http://host:8080/orders`, `kafka://host:9092/orders`, `file:path`, `-`."""
+    """`orders`, `context://prod/orders`, `http://host:8080/orders`, `kafka://host:9092/orders`,
+    `amqp://host:5672/orders`, `file:path`, `-`."""
     if text == "-" or text.startswith("file:"):
         return CopyPlace("file", text.removeprefix("file:"))
-    found = re.fullmatch(r"(context|kafka|https?)://([^/]+)/([^/]+)", text)
+    found = re.fullmatch(r"(context|kafka|amqps?|https?)://([^/]+)/([^/]+)", text)
     if found is None:
         if "/" in text or not text:
             raise Misused(
                 f"{text!r} is no place. Write TOPIC, context://NAME/TOPIC, http://HOST:PORT/TOPIC, "
-                "kafka://HOST:PORT/TOPIC, file:PATH, or - for standard input and output."
+                "kafka://HOST:PORT/TOPIC, amqp://HOST:PORT/QUEUE, file:PATH, or - for standard input and output."
             )
         return CopyPlace("topic", text)
     scheme, at, name = found.groups()
     if "@" in at:
         raise Misused(
             "Keys and passwords do not belong on a command line, where everybody sees them: use a context "
-            "(`goqueue context add`), or for Kafka a file (--source-config, --target-config)."
+            "(`goqueue context add`), or for Kafka and RabbitMQ a file (--source-config, --target-config)."
         )
     if scheme == "context":
         return CopyPlace("context", name, at)
+    if scheme in ("amqp", "amqps"):
+        return CopyPlace("amqp", unquote(name), f"{scheme}://{at}")
     return CopyPlace("kafka", name, at) if scheme == "kafka" else CopyPlace("url", name, f"{scheme}://{at}")
 
 
