@@ -17,11 +17,14 @@ from goqueue.base.errors import leaves
 from goqueue.base.settings import load_settings, setting_keys
 from goqueue.base.topic_config import CONFIG_KEYS
 from goqueue.cli import COMMANDS, app
+from goqueue.wire import goqueue_pb2
 from tests.console.chromium import Chromium
 from tools.site.build import SITE, STAGE, build, dead_links, explained, moved, narrowed, not_found_by_search
 from tools.site.contents import SECTIONS, config, sections
 from tools.site.drawings import drawings
 from tools.site.entries import Offered, ask, missing
+from tools.site.grpc_page import PROTO, grpc_page, uncommented
+from tools.site.proto import parse_proto
 from tools.site.reference import each_command, kafka_page, metrics_page, pages, rest_page
 
 ROOT = Path(__file__).parents[2]
@@ -144,6 +147,35 @@ def test_the_reference_has_every_metric_and_kafka_api(offered: Offered) -> None:
     ] == []
     assert "| `Fetch` | 1 | 4 to 18 |" in apis and "| `DescribeProducers` | 61 | 0 |" in apis
     assert [name for name in offered.kafka if f"| `{name}` |" not in apis] == []
+
+
+def test_the_reference_has_every_grpc_method_message_and_field() -> None:
+    text = grpc_page()
+    file = goqueue_pb2.DESCRIPTOR
+    for service in file.services_by_name.values():
+        assert f"\n### Service {service.name}\n" in text
+        assert [one.name for one in service.methods if f"| `{one.name}` | " not in text] == []
+    for message in file.message_types_by_name.values():
+        about = text.partition(f"\n### {message.name}\n")[2].partition("\n### ")[0]
+        fields = [f"| `{one.name}` = {one.number}<br>" for one in message.fields]
+        assert about and [one for one in fields if one not in about] == [], message.name
+    assert "| `ACKS_ALL` = 3 | " in text
+    assert "[AckRequest](#ackrequest)<br>to [AnswerResponse](#answerresponse) |" in text
+
+
+def test_what_the_grpc_api_says_nothing_of_stops_the_build() -> None:
+    text = PROTO.read_text()
+    quiet = text.replace("  // Appends one batch to one partition.\n", "").replace("// Without one the latest.\n", "")
+    quiet = quiet.replace("// One partition of a topic.\n", "").replace("  // In the order of their offsets.\n", "")
+    assert list(uncommented(parse_proto(quiet))) == [
+        "Batches.PublishBatch has no comment",
+        "message Partition has no comment",
+        "ListDeadLettersResponse.letters has no comment",
+    ]
+    with pytest.raises(SystemExit, match=r"Ack is on one side alone"):
+        grpc_page(text.replace("rpc Ack(", "rpc Acknowledge("))
+    with pytest.raises(ValueError, match="Credit has a line that is no method and no field"):
+        parse_proto("message Credit {\n  reserved 3;\n}")
 
 
 def test_a_setting_has_its_variable_below_its_name() -> None:

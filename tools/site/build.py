@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from bench.node_process import NodeProcess
 from tools.site.contents import config
 from tools.site.entries import ask, missing
+from tools.site.grpc_page import grpc_page
 from tools.site.reference import kafka_page, metrics_page, pages, rest_page
 
 ROOT: Final = Path(__file__).parents[2]
@@ -102,6 +103,7 @@ def reference_pages() -> dict[str, str]:
         "rest.md": rest_page(offered.described),
         "metrics.md": metrics_page(offered.metrics),
         "kafka.md": kafka_page(offered.kafka),
+        "grpc.md": grpc_page(),
     }
 
 

@@ -44,6 +44,7 @@ SECTIONS: Final[dict[str, list[str]]] = {
         "reference/errors.md",
         "reference/rest.md",
         "reference/kafka.md",
+        "reference/grpc.md",
         "reference/cli.md",
     ],
     "Internals": [

@@ -43,11 +43,13 @@ def pages() -> dict[str, str]:
     }
 
 
-def _page(title: str, about: str, *parts: str) -> str:
+def page(title: str, about: str, *parts: str) -> str:
+    """As it is written for the site."""
     return "\n".join([_NOTE, f"# {title}\n", f"{about}\n", *parts])
 
 
-def _table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+def table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    """With `|` in cells as it has to be written."""
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -59,13 +61,11 @@ def settings_page() -> str:
         "topic](#of-a-topic). [Configuration](../configuration.md) says how to give them."
     )
     parts = (
-        f"## {section}\n\n" + _table(("setting, variable", "default", "what it does"), map(_setting, keys))
+        f"## {section}\n\n" + table(("setting, variable", "default", "what it does"), map(_setting, keys))
         for section, keys in groupby(setting_keys(), lambda key: key.section)
     )
     topics = ((f"`{name}`", _default(value), CONFIG_KEYS[name].doc) for name, value in as_text(TopicConfig()).items())
-    return _page(
-        "Settings", about, *parts, "## Of a topic\n\n" + _table(("setting", "default", "what it does"), topics)
-    )
+    return page("Settings", about, *parts, "## Of a topic\n\n" + table(("setting", "default", "what it does"), topics))
 
 
 def _setting(key: SettingKey) -> Sequence[str]:
@@ -95,7 +95,7 @@ def errors_page() -> str:
         "Every error that a node can give, by its code. REST gives the code and the HTTP status; other protocols give "
         "what their clients know. The message of an error says what to do."
     )
-    return _page("Errors", about, _table(("code", "what it means", "over HTTP, Kafka, SQS, gRPC"), rows()))
+    return page("Errors", about, table(("code", "what it means", "over HTTP, Kafka, SQS, gRPC"), rows()))
 
 
 def _meaning(leaf: type[GoQueueError]) -> str:
@@ -122,10 +122,10 @@ def rest_page(described: Mapping[str, Any]) -> str:
                 tags.setdefault(one["tags"][0], []).append(row)
     about = "Every route. [The REST API](../rest.md) tells how they are used; `/docs` of a node lets you try them."
     parts = (
-        f"## {tag.capitalize()}\n\n" + _table(("route", "what it does", "query"), iter(tags[tag]))
+        f"## {tag.capitalize()}\n\n" + table(("route", "what it does", "query"), iter(tags[tag]))
         for tag in sorted(tags)
     )
-    return _page("REST routes", about, *parts)
+    return page("REST routes", about, *parts)
 
 
 def metrics_page(exported: str) -> str:
@@ -134,14 +134,14 @@ def metrics_page(exported: str) -> str:
     told = sorted((name, kinds[name], meaning) for name, meaning in _HELP.findall(exported))
     parts = (
         f"## {group}\n\n"
-        + _table(("metric, type", "what it says"), ((f"`{one}`<br>{kind}", say) for one, kind, say in rows))
+        + table(("metric, type", "what it says"), ((f"`{one}`<br>{kind}", say) for one, kind, say in rows))
         for group, rows in groupby(told, lambda row: "_".join(row[0].split("_")[: 1 + row[0].startswith("goqueue")]))
     )
     about = (
         "Every metric of a node. [Metrics](../metrics.md) has their labels, says which to watch, and how those of "
         "[processes](../processes.md) and [pipelines](../pipeline.md#watching-pipelines) are read."
     )
-    return _page("Metrics", about, *parts)
+    return page("Metrics", about, *parts)
 
 
 def kafka_page(advertised: Mapping[str, tuple[int, int]]) -> str:
@@ -156,13 +156,13 @@ def kafka_page(advertised: Mapping[str, tuple[int, int]]) -> str:
         "[Kafka clients](../kafka.md) says what differs, and which clients were tested. Produce is advertised from "
         "version 0 on, as Kafka does for old clients; versions below 3 are refused."
     )
-    return _page("Kafka APIs", about, _table(("API", "key", "versions"), rows))
+    return page("Kafka APIs", about, table(("API", "key", "versions"), rows))
 
 
 def cli_page() -> str:
     parts = [_command(path, command) for path, command in each_command(app, ("goqueue",))]
     about = "Every command, as `--help` tells it. [The command line](../cli.md) shows how they are used."
-    return _page("Commands", about, *parts)
+    return page("Commands", about, *parts)
 
 
 def each_command(group: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:

@@ -749,6 +749,7 @@ class Batches:
 class TopicsStub:
     """--- topics ----------------------------------------------------------------------------------------------------
 
+    Topics and their settings.
     """
 
     def __init__(self, channel):
@@ -787,22 +788,26 @@ class TopicsStub:
 class TopicsServicer:
     """--- topics ----------------------------------------------------------------------------------------------------
 
+    Topics and their settings.
     """
 
     def CreateTopic(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Creates a topic.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTopics(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All topics, by name.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetTopic(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One topic with its settings and partitions.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -815,7 +820,8 @@ class TopicsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteTopic(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Deletes a topic and its messages.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -859,6 +865,7 @@ def add_TopicsServicer_to_server(servicer, server):
 class Topics:
     """--- topics ----------------------------------------------------------------------------------------------------
 
+    Topics and their settings.
     """
 
     @staticmethod
@@ -1000,6 +1007,7 @@ class Topics:
 class GroupsStub:
     """--- groups and offsets ----------------------------------------------------------------------------------------
 
+    Consumer groups, their members and offsets.
     """
 
     def __init__(self, channel):
@@ -1043,22 +1051,26 @@ class GroupsStub:
 class GroupsServicer:
     """--- groups and offsets ----------------------------------------------------------------------------------------
 
+    Consumer groups, their members and offsets.
     """
 
     def ListGroups(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All groups.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetGroup(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One group with its members and lag.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteGroup(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Deletes a group without members, and its offsets.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1071,7 +1083,8 @@ class GroupsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CommitOffsets(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Says how far a group has read.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1127,6 +1140,7 @@ def add_GroupsServicer_to_server(servicer, server):
 class Groups:
     """--- groups and offsets ----------------------------------------------------------------------------------------
 
+    Consumer groups, their members and offsets.
     """
 
     @staticmethod
@@ -1295,6 +1309,7 @@ class Groups:
 class DelayedMessagesStub:
     """--- delayed messages ------------------------------------------------------------------------------------------
 
+    Messages that wait for their time.
     """
 
     def __init__(self, channel):
@@ -1323,6 +1338,7 @@ class DelayedMessagesStub:
 class DelayedMessagesServicer:
     """--- delayed messages ------------------------------------------------------------------------------------------
 
+    Messages that wait for their time.
     """
 
     def ListDelayed(self, request, context):
@@ -1333,13 +1349,15 @@ class DelayedMessagesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetDelayed(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One delayed message.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelDelayed(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A message that waits is not delivered.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1373,6 +1391,7 @@ def add_DelayedMessagesServicer_to_server(servicer, server):
 class DelayedMessages:
     """--- delayed messages ------------------------------------------------------------------------------------------
 
+    Messages that wait for their time.
     """
 
     @staticmethod
@@ -1460,6 +1479,7 @@ class DelayedMessages:
 class DeadLettersStub:
     """--- dead letters ----------------------------------------------------------------------------------------------
 
+    Messages that were given up, and moving them back.
     """
 
     def __init__(self, channel):
@@ -1508,22 +1528,26 @@ class DeadLettersStub:
 class DeadLettersServicer:
     """--- dead letters ----------------------------------------------------------------------------------------------
 
+    Messages that were given up, and moving them back.
     """
 
     def ListDeadLetters(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """A page of the dead letters of a topic.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetDeadLetter(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One dead letter.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteDeadLetter(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Deletes one dead letter.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1536,19 +1560,22 @@ class DeadLettersServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListRedrives(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The redrives of a topic.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetRedrive(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """How far a redrive is.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelRedrive(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Ends a redrive; what was moved stays moved.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1602,6 +1629,7 @@ def add_DeadLettersServicer_to_server(servicer, server):
 class DeadLetters:
     """--- dead letters ----------------------------------------------------------------------------------------------
 
+    Messages that were given up, and moving them back.
     """
 
     @staticmethod
@@ -1797,6 +1825,7 @@ class DeadLetters:
 class TransactionsStub:
     """--- transactions ----------------------------------------------------------------------------------------------
 
+    Publishes, offsets and answers that count together or not at all.
     """
 
     def __init__(self, channel):
@@ -1860,6 +1889,7 @@ class TransactionsStub:
 class TransactionsServicer:
     """--- transactions ----------------------------------------------------------------------------------------------
 
+    Publishes, offsets and answers that count together or not at all.
     """
 
     def InitProducer(self, request, context):
@@ -1870,13 +1900,15 @@ class TransactionsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def BeginTransaction(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Begins a transaction.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PublishInTransaction(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Messages that are seen when the transaction commits.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1896,7 +1928,8 @@ class TransactionsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CommitTransaction(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """All of it counts.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1916,13 +1949,15 @@ class TransactionsServicer:
         raise NotImplementedError('Method not implemented!')
 
     def GetTransaction(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One transaction.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTransactions(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Transactions that are open.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -1991,6 +2026,7 @@ def add_TransactionsServicer_to_server(servicer, server):
 class Transactions:
     """--- transactions ----------------------------------------------------------------------------------------------
 
+    Publishes, offsets and answers that count together or not at all.
     """
 
     @staticmethod
@@ -2267,6 +2303,7 @@ class Transactions:
 class SchemasStub:
     """--- schemas ---------------------------------------------------------------------------------------------------
 
+    The schema registry.
     """
 
     def __init__(self, channel):
@@ -2310,10 +2347,12 @@ class SchemasStub:
 class SchemasServicer:
     """--- schemas ---------------------------------------------------------------------------------------------------
 
+    The schema registry.
     """
 
     def RegisterSchema(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Registers a schema as the next version of a subject.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -2326,13 +2365,15 @@ class SchemasServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSubjects(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Subjects, by name.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListVersions(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Versions of a subject.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -2345,7 +2386,8 @@ class SchemasServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteSchema(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """Deletes one version of a subject, or all.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -2394,6 +2436,7 @@ def add_SchemasServicer_to_server(servicer, server):
 class Schemas:
     """--- schemas ---------------------------------------------------------------------------------------------------
 
+    The schema registry.
     """
 
     @staticmethod
@@ -2562,6 +2605,7 @@ class Schemas:
 class ClusterStub:
     """--- cluster ---------------------------------------------------------------------------------------------------
 
+    Nodes, shards and where partitions are.
     """
 
     def __init__(self, channel):
@@ -2590,6 +2634,7 @@ class ClusterStub:
 class ClusterServicer:
     """--- cluster ---------------------------------------------------------------------------------------------------
 
+    Nodes, shards and where partitions are.
     """
 
     def GetClusterState(self, request, context):
@@ -2642,6 +2687,7 @@ def add_ClusterServicer_to_server(servicer, server):
 class Cluster:
     """--- cluster ---------------------------------------------------------------------------------------------------
 
+    Nodes, shards and where partitions are.
     """
 
     @staticmethod
@@ -2757,7 +2803,8 @@ class ApiServicer:
     """
 
     def CallApi(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """One request, one answer.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
