@@ -8,6 +8,7 @@ GIB: Final = 1024 * MIB
 
 NAME_CHARS_MAX: Final = 249
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+GONE_TOPICS_MAX: Final = 1_000  # deleted ones of which a cluster remembers the ids
 MESSAGES_PER_PUBLISH_MAX: Final = 10_000
 RECORD_FAILURES_MAX: Final = 100  # records of one batch that are named as refused
 RECORDS_LOOKED_AT_MAX: Final = 10_000  # of one batch, to say which are at fault

@@ -13,10 +13,20 @@ from typing import Final
 import msgspec
 
 from goqueue.base.errors import DiskFull, MetadataConflict, UnknownTopic
+from goqueue.base.limits import GONE_TOPICS_MAX
 from goqueue.base.metadata import Commit
 from goqueue.base.tenants import tenant_of
-from goqueue.core.cluster.placement import placed
-from goqueue.core.cluster.records import SHARDS, TENANTS, TOPICS, ShardRecord, TopicRecord, encode
+from goqueue.core.cluster.placement import is_alone, placed
+from goqueue.core.cluster.records import (
+    GONE_TOPICS,
+    SHARDS,
+    TENANTS,
+    TOPICS,
+    GoneTopic,
+    ShardRecord,
+    TopicRecord,
+    encode,
+)
 from goqueue.core.cluster.shard_choice import AS_USUAL, Placing
 from goqueue.drive.image_follower import ImageFollower
 
@@ -25,6 +35,7 @@ SINGLE_SHARD: Final = 0  # theirs
 _RETRY_S: Final = 0.02
 _TRIES: Final = 20
 _LOOKS: Final = 10  # for what another node wrote
+_FORGOTTEN_MAX: Final = 16  # in one commit
 
 
 class TopicRecords:
@@ -135,3 +146,14 @@ class TopicRecords:
             await self.write(msgspec.structs.replace(record, deleting=True))
         except DiskFull:
             await self._metadata.commit(Commit(deletes=[TOPICS + record.name]))
+
+    async def delete(self, record: TopicRecord) -> None:
+        """In a cluster its id is kept for a long while: nodes that are away know by it that their files may go."""
+        image = self._metadata.image
+        deletes, puts = [TOPICS + record.name], dict[str, str]()
+        if not is_alone(image):
+            puts[GONE_TOPICS + record.id] = encode(GoneTopic(record.name))
+            gone = image.gone_topics()
+            oldest = gone[: min(_FORGOTTEN_MAX, max(0, len(gone) + 1 - GONE_TOPICS_MAX))]
+            deletes += [GONE_TOPICS + one for one in oldest]
+        await self._metadata.commit(Commit(puts, deletes=deletes))

@@ -20,10 +20,10 @@ import msgspec
 from goqueue.base.errors import GoQueueError, UnknownPartition
 from goqueue.base.ids import Millis, TopicPartition
 from goqueue.base.limits import OPENED_FIRST, OPENING_AT_ONCE, OPENING_SLOW
-from goqueue.base.metadata import Change, Commit
+from goqueue.base.metadata import Change
 from goqueue.base.names import INTERNAL, unified
 from goqueue.base.topic_config import KAFKA_ONLY, TopicConfig, parse_overrides, resolve
-from goqueue.core.cluster.records import SHARDS, TOPICS, ShardRecord, TopicRecord
+from goqueue.core.cluster.records import SHARDS, ShardRecord, TopicRecord
 from goqueue.core.cluster.shard_choice import AS_USUAL, Placing
 from goqueue.core.partitioner import Partitioner
 from goqueue.drive.carry_on import carry_on
@@ -139,11 +139,18 @@ class TopicTable:
         for record in records:
             if record.deleting:
                 await self._carry_out_deletion(record)
+        await self._throw_away_gone()
         topics = [await self._put_right(record) for record in records if not record.deleting]
         found = await self._open_all([self._new_topic(record) for record in topics])
         self._report_orphans()
         self._trash.empty()
         return found
+
+    async def _throw_away_gone(self) -> None:
+        """What this node has of topics that were deleted while it was away."""
+        image = self._metadata.image
+        if gone := {one for one in image.gone_topics() if image.topic_name(one) is None}:
+            await self._offload(lambda: self._trash.throw_away_gone(gone))
 
     def _make_directories(self) -> None:
         for directory in (LOGS, TRASH):
@@ -360,7 +367,7 @@ class TopicTable:
 
     async def _carry_out_deletion(self, record: TopicRecord) -> None:
         await self._offload(lambda: self._trash.throw_away(record.name, record.id))
-        await self._metadata.commit(Commit(deletes=[TOPICS + record.name]))
+        await self.records.delete(record)
 
 
 async def _each(works: Iterable[Callable[[], Awaitable[None]]]) -> None:

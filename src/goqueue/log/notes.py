@@ -13,11 +13,18 @@ import msgspec
 
 from goqueue.base.ids import Epoch, Offset
 from goqueue.log.checkpoint import Meta, SegmentCheckpoint, forget_checkpoint, write_checkpoint
-from goqueue.log.crc_json import encode_crc_json
+from goqueue.log.crc_json import decode_crc_json, encode_crc_json
+from goqueue.log.disk import Disk
 from goqueue.log.epoch_history import NO_EPOCH, begun, cut_tail
 from goqueue.log.home import SegmentHome, unless_full
 
 META_FILE: Final = "meta.json"
+
+
+def topic_of(disk: Disk, directory: str) -> str:
+    """The id of the topic whose messages are there; empty if nothing says so."""
+    meta = decode_crc_json(disk.read_file(f"{directory}/{META_FILE}"), Meta)
+    return "" if meta is None else meta.topic_id
 
 
 class LogNotes:

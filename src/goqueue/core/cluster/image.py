@@ -24,6 +24,7 @@ from goqueue.core.cluster.records import (
     CONTROLLER,
     COPY_LIMIT,
     FEATURES,
+    GONE_TOPICS,
     KEY_USES,
     KEYS,
     MACHINE,
@@ -44,6 +45,7 @@ from goqueue.core.cluster.records import (
     ControllerRecord,
     CopyLimit,
     FeatureLevels,
+    GoneTopic,
     KeyRecord,
     KeyUse,
     MachineRecord,
@@ -80,6 +82,7 @@ _KINDS: Final[Mapping[str, type[msgspec.Struct]]] = {
     COPY_LIMIT: CopyLimit,
     FEATURES: FeatureLevels,
     MACHINE: MachineRecord,
+    GONE_TOPICS: GoneTopic,
 }
 
 
@@ -196,6 +199,11 @@ class Image:
 
     def topic_name(self, topic_id: str) -> str | None:
         return self._names.get(topic_id)
+
+    def gone_topics(self) -> list[str]:
+        """The ids of those that were deleted last, the oldest first."""
+        keys = [key for key, record in self._records.items() if isinstance(record, GoneTopic)]
+        return [key.removeprefix(GONE_TOPICS) for key in sorted(keys, key=self.created)]
 
     def partitions_in(self, shard: int) -> int:
         return self._partitions[shard]

@@ -31,6 +31,7 @@ TENANTS: Final = "tenants/"
 KEYS: Final = "keys/"
 KEY_USES: Final = "key-uses/"
 SECURITY_SEED: Final = "security-seed"
+GONE_TOPICS: Final = "gone-topics/"
 ALL_NODES: Final = "cluster"  # the name under `settings/` that stands for every node
 
 T = TypeVar("T")
@@ -49,6 +50,12 @@ class TopicRecord(msgspec.Struct, frozen=True):
 
     def shard_of(self, partition: int) -> int:
         return self.shards[partition] if partition < len(self.shards) else 0
+
+
+class GoneTopic(msgspec.Struct, frozen=True):
+    """One that was deleted, by its id: nodes that were away give back what they have of it."""
+
+    name: str
 
 
 NOBODY: Final = -1  # leads a shard that waits
