@@ -34,7 +34,7 @@ class SchedulePages:
 
     async def page(self, limit: int, skip: int) -> list[tuple[Due, ScheduleEntry | None]]:
         """It ends after some megabytes."""
-        found = await (self._merged(limit, skip) if len(self._schedules) > 1 else self._run(0, limit, skip))
+        found = await self._found(limit, skip)
         parts = [await self._read(number, schedule, found) for number, schedule in enumerate(self._schedules)]
         page: list[tuple[Due, ScheduleEntry | None]] = []
         for number, due in found:
@@ -44,6 +44,13 @@ class SchedulePages:
                     break
                 page.append((due, read[due.offset]))
         return page
+
+    async def keys(self, limit: int, skip: int) -> list[DueKey]:
+        """Where these stand in the listing, in its order. Some may be over that the index does not know of yet."""
+        return [due.key for _, due in await self._found(limit, skip)]
+
+    async def _found(self, limit: int, skip: int) -> _Found:
+        return await (self._merged(limit, skip) if len(self._schedules) > 1 else self._run(0, limit, skip))
 
     async def _read(
         self, number: int, schedule: Schedule, found: _Found

@@ -9,7 +9,7 @@ from typing import TypeVar
 from goqueue.base.errors import GoQueueError
 from goqueue.base.ids import Millis, Offset, TopicPartition
 from goqueue.base.limits import DELAYED_PAGES_MAX
-from goqueue.core.schedule.due import Due, Place
+from goqueue.core.schedule.due import Due, DueKey, Place
 from goqueue.core.schedule.effects import ScheduleCounts
 from goqueue.core.schedule.records import ScheduleEntry
 from goqueue.drive.partition import Partition
@@ -106,10 +106,19 @@ class Schedules:
 
     async def page(self, topic: Topic, limit: int, skip: int) -> list[tuple[Due, ScheduleEntry | None]]:
         """Pending entries of a topic, by time; it ends after some megabytes."""
-        leads = self._runners.leads
-        holding = dict.fromkeys(self.at(partition.at) for partition in topic.partitions if leads(partition.at))
+        holding = self._holding(topic)
         async with self._listing:
-            return await SchedulePages(list(holding), topic.record.id).page(limit, skip) if holding else []
+            return await SchedulePages(holding, topic.record.id).page(limit, skip) if holding else []
+
+    async def keys(self, topic: Topic, limit: int, skip: int) -> list[DueKey]:
+        """When these are due, without themselves."""
+        holding = self._holding(topic)
+        async with self._listing:
+            return await SchedulePages(holding, topic.record.id).keys(limit, skip) if holding else []
+
+    def _holding(self, topic: Topic) -> list[Schedule]:
+        leads = self._runners.leads
+        return list(dict.fromkeys(self.at(partition.at) for partition in topic.partitions if leads(partition.at)))
 
     async def cancel_all(self, topic_id: str) -> int:
         """All of a topic's entries; how many that were."""

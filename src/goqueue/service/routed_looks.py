@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import heapq
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from goqueue.base.errors import GoQueueError, UnknownTrace
+from goqueue.base.limits import ROUTED_S
+from goqueue.core.schedule.due import DueKey
 from goqueue.core.traces.span import TraceFilter, TraceSummary, trace_of
 from goqueue.core.txn.errors import UnknownTransaction
 from goqueue.core.txn.records import TxnState
@@ -15,6 +20,14 @@ from goqueue.service.staged import OwnerView, StagedVerbs
 from goqueue.service.traces import Traces
 from goqueue.service.transactions import TransactionVerbs
 
+_KEYS: Final = 50_000  # of one call
+
+
+class _Part(NamedTuple):
+    node: int
+    limit: int
+    skip: int
+
 
 class RoutedScheduling:
     """What waits for a topic, by time, wherever it waits."""
@@ -22,18 +35,47 @@ class RoutedScheduling:
     def __init__(self, router: Router) -> None:
         self._router = router
 
+    async def _keys(self, node: int, name: str, count: int, left_s: float) -> list[DueKey]:
+        found: list[DueKey] = []
+        while len(found) < count:
+            most = min(_KEYS, count - len(found))
+            some = await self._router.ask(node, Scheduling, "keys", [name, most, len(found)], {}, left_s)
+            found += some
+            if len(some) < most:
+                break
+        return found
+
+    async def _page(self, name: str, parts: Sequence[_Part], left_s: float) -> list[DelayedMessage]:
+        asked = [[name, one.limit, one.skip] for one in parts]
+        pages: list[list[DelayedMessage]] = await together(
+            self._router.ask(one.node, Scheduling, "list", args, {}, left_s)
+            for one, args in zip(parts, asked, strict=True)
+        )
+        ends = [_key(page[-1]) for one, page in zip(parts, pages, strict=True) if 0 < len(page) < one.limit]
+        end = min(ends, default=None)
+        return [one for one in heapq.merge(*pages, key=_key) if end is None or _key(one) <= end]
+
     async def list(self, name: str, limit: int, skip: int = 0) -> list[DelayedMessage]:
         """A page of one node may be short because of its size: what comes after that is left to the next page."""
-        leaders = self._router.shards.leaders
-        pages = await self._router.ask_all(leaders, Scheduling, "list", [name, skip + limit])
-        counts = await self._router.ask_all(leaders, Scheduling, "pending", [name])
-        short = [
-            page[-1].due_ms
-            for page, count in zip(pages, counts, strict=False)
-            if 0 < len(page) < min(count, skip + limit)
-        ]
-        found = sorted((one for page in pages for one in page), key=lambda one: (one.due_ms, one.partition, one.offset))
-        return [one for one in found if not short or one.due_ms <= min(short)][skip : skip + limit]
+
+        async def once(left_s: float) -> list[DelayedMessage]:
+            nodes = self._router.shards.leaders()
+            keys = await together(self._keys(node, name, skip + limit, left_s) for node in nodes)
+            return await self._page(name, _parts(dict(zip(nodes, keys, strict=True)), limit, skip), left_s)
+
+        return await self._router.persist(once, ROUTED_S)
+
+
+def _parts(keys: Mapping[int, Sequence[DueKey]], limit: int, skip: int) -> list[_Part]:
+    """What each node has of a page of all."""
+    runs = [[(key, node) for key in its] for node, its in keys.items()]
+    nodes = [node for _, node in heapq.merge(*runs, key=itemgetter(0))]
+    before, within = Counter(nodes[:skip]), Counter(nodes[skip : skip + limit])
+    return [_Part(node, count, before[node]) for node, count in within.items()]
+
+
+def _key(one: DelayedMessage) -> DueKey:
+    return one.due_ms, one.offset
 
 
 class RoutedStaged:

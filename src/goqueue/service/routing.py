@@ -55,6 +55,7 @@ _BETWEEN_NODES: Mapping[type, tuple[str, ...]] = {
     Traces: ("known",),
     Redrives: ("known",),
     Schemas: ("mark", "read_to"),
+    Scheduling: ("keys",),
     Topics: ("partitions", "led"),
     TransactionVerbs: ("find_name",),
     PeerLeasing: ("take", "enough", "in_flight", "ack_held", "told", "release", "begin_at_end"),

@@ -192,6 +192,10 @@ class Scheduling:
         """Cancels everything that waits for a topic; how many that were."""
         return await self._schedules.cancel_all(self._topics.require_users(name).record.id)
 
+    async def keys(self, name: str, limit: int, skip: int) -> list[tuple[Millis, Offset]]:
+        """Where they stand in the listing, however many bytes they are."""
+        return await self._schedules.keys(self._topics.require(name), limit, skip)
+
     async def list(self, name: str, limit: int, skip: int = 0) -> list[DelayedMessage]:
         """What waits for a topic, by time; a page ends after some megabytes."""
         topic = self._topics.require(name)
