@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
+import msgspec
 import pytest
 
 from goqueue.base.commands import (
@@ -25,6 +26,7 @@ from goqueue.base.errors import GoQueueError, LeaderChanged, NotLeader, PeerLost
 from goqueue.base.ids import TopicPartition
 from goqueue.base.sqs_envelope import Envelope
 from goqueue.broker import Broker
+from goqueue.core.deduplication_ids import DeduplicationIds
 from goqueue.drive.replica_fetches import FETCH_BYTES
 from goqueue.format.records import NewRecord, build
 from goqueue.service.publish import Publish
@@ -396,6 +398,31 @@ def test_a_deduplicated_publish_that_another_node_stores_and_nobody_waits_for_is
             release()
             (found,) = await again
         assert isinstance(found, PublishedOnce) and found.message_id == "a"
+        assert await stored(nodes, at) == ["a"]
+
+    run(story)
+
+
+def test_the_id_of_a_message_that_enters_its_log_just_now_is_known(run: Run) -> None:
+    """Its time has come, and replicas are slow: it does not wait any more, and nobody can read it yet."""
+
+    async def story(nodes: Nodes) -> None:
+        await nodes.create("t", 1)
+        at = TopicPartition("t", 0)
+        broker = nodes.leader_of(at)
+        (once,) = (command := _once(broker, "a")).messages
+        delayed = msgspec.structs.replace(once, message=msgspec.structs.replace(once.message, delay_ms=10_000))
+        await broker.publish_once.messages(msgspec.structs.replace(command, messages=[delayed]))
+        await asyncio.sleep(9.5)
+        with nodes.held_fetches(broker.node.identity.node_id) as release:
+            await asyncio.sleep(1)
+            broker.publish_once.forget([broker.topics.require("t").record.id])
+            broker.publish_once._ids = DeduplicationIds(100)  # as after a start
+            again = asyncio.ensure_future(broker.publish_once.messages(command))
+            await asyncio.sleep(0.1)
+            release()
+        await again
+        await asyncio.sleep(1)
         assert await stored(nodes, at) == ["a"]
 
     run(story)

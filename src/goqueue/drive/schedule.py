@@ -192,6 +192,10 @@ class Schedule:
         """Those of them that are pending."""
         return self._host.machine.visible(dues)
 
+    def entering(self, topic_id: str) -> list[Due]:
+        """Those whose time has come, and that are not known to be safe in the topic's log."""
+        return [due for due in self._host.machine.in_flight.values() if due.topic_id == topic_id]
+
     async def next_due(self) -> Millis | None:
         return await self._store.look(self._store.index.next_due)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import TypeVar
 
 from goqueue.base.errors import GoQueueError
@@ -115,6 +115,17 @@ class Schedules:
         holding = self._holding(topic)
         async with self._listing:
             return await SchedulePages(holding, topic.record.id).keys(limit, skip) if holding else []
+
+    async def entering(self, topic: Topic) -> AsyncIterator[tuple[Due, ScheduleEntry | None]]:
+        """Entries whose time has come, and that are not known to be safe in the topic's log."""
+        for schedule in self._holding(topic):
+            left = schedule.entering(topic.record.id)
+            while left:
+                read = await schedule.payloads([due.offset for due in left])
+                for due in left:
+                    if due.offset in read:
+                        yield due, read[due.offset]
+                left = [due for due in left if due.offset not in read] if read else []
 
     def _holding(self, topic: Topic) -> list[Schedule]:
         leads = self._runners.leads

@@ -307,7 +307,7 @@ ADMISSION: Final[Mapping[type, Verbs]] = {
     Scheduling: {
         **dict.fromkeys(("pending", "due_ends", "due_counts"), named(DESCRIBE, TOPIC)),
         "show": Noted(named(READ, TOPIC)),
-        "list": Noted(named(READ, TOPIC)),
+        **dict.fromkeys(("list", "entering"), Noted(named(READ, TOPIC))),
         "cancel": named(WRITE, TOPIC),
         "cancel_all": named(DELETE, TOPIC),  # the same
         "stats": any_of(DESCRIBE, TOPIC),

@@ -187,6 +187,9 @@ class DeduplicatedPublish:
         async for one in self._waiting(topic.name):
             if one.message is not None:
                 yield one.message
+        for one in await self._scheduling.entering(topic.name):
+            if one.message is not None:
+                yield one.message
         places = await self._browsing.offsets_from(topic.name, now - WINDOW_MS)
         while (page := await self._browsing.read(Browse(topic.name, places, _PAGE))).messages:
             places = page.next_offsets

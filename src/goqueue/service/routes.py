@@ -287,6 +287,7 @@ ROUTES: Final[Mapping[type, Mapping[str, Route]]] = {
         "show": AtPartition(_partition),
         "cancel": AtPartition(_partition),
         "list": SPLIT,
+        "entering": AtAll(_chained),
         "cancel_all": AtAll(sum),
         "stats": AtAll(_delays),
         "due_ends": AtAll(outer_ends),

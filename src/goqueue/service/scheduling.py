@@ -192,6 +192,11 @@ class Scheduling:
         """Cancels everything that waits for a topic; how many that were."""
         return await self._schedules.cancel_all(self._topics.require_users(name).record.id)
 
+    async def entering(self, name: str) -> list[DelayedMessage]:
+        """Messages whose time has come, and that perhaps nobody can read yet; without their values."""
+        topic = self._topics.require(name)
+        return [_without_value(_pending(topic, *one)) async for one in self._schedules.entering(topic)]
+
     async def keys(self, name: str, limit: int, skip: int) -> list[tuple[Millis, Offset]]:
         """Where they stand in the listing, however many bytes they are."""
         return await self._schedules.keys(self._topics.require(name), limit, skip)
@@ -219,6 +224,11 @@ def _unknown(topic: str, partition: int, offset: Offset) -> UnknownDelayed:
         f"No delayed message of {topic!r} is known at {partition}/{offset}.",
         field="offset",
     )
+
+
+def _without_value(one: DelayedMessage) -> DelayedMessage:
+    message = None if one.message is None else msgspec.structs.replace(one.message, value=None)
+    return msgspec.structs.replace(one, message=message)
 
 
 def _pending(topic: Topic, due: Due, entry: ScheduleEntry | None) -> DelayedMessage:

@@ -54,7 +54,7 @@ class ScheduleMachine:
         self.pending: dict[str, int] = {}  # by topic id
         self._counts = counts
         self._now: Millis = 0
-        self._in_flight: dict[Offset, Due] = {}  # fired, not yet ended
+        self.in_flight: dict[Offset, Due] = {}  # fired, not yet ended: perhaps not in their logs
         self._discarded: dict[Offset, EntryEnded] = {}  # stored, then refused: never to be seen
         self._due: dict[Offset, Due] = {}  # in the order of their times
         self._chunk: list[Due] = []  # taken from there, being fired
@@ -77,7 +77,7 @@ class ScheduleMachine:
             case Firing():
                 self._apply_firing(record, offset)
             case NextDue():
-                self._in_flight.pop(record.offset, None)
+                self.in_flight.pop(record.offset, None)
                 self._count(record.topic_id, 1)
                 due = Due(record.offset, record.due_ms, record.topic_id, record.partition, record.count)
                 self.near.place(due, self._now)
@@ -94,11 +94,11 @@ class ScheduleMachine:
             batch.offset = offset
         for entry, count in record.entries:
             due = self.near.leave(entry)
-            self._in_flight[entry] = due or Due(entry, 0, record.topic_id, record.partition, count)
+            self.in_flight[entry] = due or Due(entry, 0, record.topic_id, record.partition, count)
         self._count(record.topic_id, -len(record.entries))
 
     def _apply_end(self, record: EntryEnded) -> None:
-        if self._discarded.pop(record.offset, None) or self._in_flight.pop(record.offset, None):
+        if self._discarded.pop(record.offset, None) or self.in_flight.pop(record.offset, None):
             return
         self.near.leave(record.offset)
         self._count(record.topic_id, -1)
@@ -172,13 +172,13 @@ class ScheduleMachine:
         """What holds of an entry of which the index says this. One that is being delivered counts as delivered."""
         if offset in self._discarded:
             return None
-        if (due := self._in_flight.get(offset)) is not None:
+        if (due := self.in_flight.get(offset)) is not None:
             return due.ended("delivered", now)
         return self.near.get(offset) or found
 
     def visible(self, dues: Iterable[Due]) -> list[Due]:
         """Those that the index calls pending, and that are."""
-        return [due for due in dues if due.offset not in self._discarded and due.offset not in self._in_flight]
+        return [due for due in dues if due.offset not in self._discarded and due.offset not in self.in_flight]
 
     # --- time ----------------------------------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class ScheduleMachine:
             due = Due(entry_offset, entry.due_ms, firing.topic_id, firing.partition, count)
             if not is_pending:
                 batch.ends.append(due)
-                self._in_flight[entry_offset] = due
+                self.in_flight[entry_offset] = due
             if (entry_offset, count) in missing:
                 batch.members.append((due, entry))
         return Decision(effects=[batch])
