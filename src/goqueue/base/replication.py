@@ -63,13 +63,16 @@ class LogAnswer(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RangeAsk(msgspec.Struct, frozen=True, array_like=True):
-    """Whole batches of a log from one offset up to another, which a replica cannot read."""
+    """Whole batches of a log from one offset up to another, which a replica cannot read. Where its log ends, and in
+    which epoch, says whether its history is the leader's."""
 
     shard: int
     epoch: Epoch
     log: LogKey
     first: Offset
     end: Offset
+    log_end: Offset = 0
+    last_epoch: Epoch = -1
 
 
 class RangeAnswer(msgspec.Struct, frozen=True, array_like=True):

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
+from goqueue.base.errors import NotLoaded
 from goqueue.base.ids import Offset
 from goqueue.base.replication import RangeAnswer
 from goqueue.drive.cleaner import Cleaner
@@ -29,15 +30,18 @@ class LogMending:
         self._offload = offload
 
     async def mend(self, partition: Partition, ask: AskRange) -> Offset | None:
-        """`ask` gives what the leader has. If damage lies where the leader may have another history: from where on the
-        log is to be dropped, and fetched like anything new, unless it is acknowledged in a moment."""
+        """`ask` gives what the leader has. If damage lies where the leader has another history, or may: from where on
+        the log is to be dropped, and fetched like anything new, unless it is acknowledged in a moment."""
         log = partition.log
         if log.segments and log.segments[-1].lost_regions():
             log.roll()  # so that it can be written anew
         for segment in damaged_segments(log):
-            if segment.next_offset > partition.high_watermark:
-                return damage_of(segment, log.start_offset)[0].first_offset
-            await self._cleaner.put_in_place(partition, lambda: self._written_anew(partition, segment, ask))  # noqa: B023
+            try:
+                await self._cleaner.put_in_place(partition, lambda: self._written_anew(partition, segment, ask))  # noqa: B023
+            except NotLoaded:
+                if segment.next_offset > partition.high_watermark:
+                    return damage_of(segment, log.start_offset)[0].first_offset
+                raise
         return None
 
     async def _written_anew(self, partition: Partition, segment: Segment, ask: AskRange) -> Swap | None:

@@ -21,6 +21,7 @@ from goqueue.base.replication import LogKey, RangeAnswer, RangeAsk
 from goqueue.core.cluster.elections import left
 from goqueue.core.cluster.records import NOBODY, SHARDS, ShardRecord
 from goqueue.core.cluster.records import encode as encode_record
+from goqueue.core.replication.follower import LogPlace, parting
 from goqueue.drive.cluster_member import ClusterMember
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.drive.log_mending import LogMending
@@ -206,7 +207,7 @@ class ShardDamage:
                 replica.begin_without_files()
                 self._cut_off()
         elif _is_to_mend(replica.partition):
-            ask = partial(self._ask, shard, self._metadata.image.shard(shard), replica.key)
+            ask = partial(self._ask, shard, self._metadata.image.shard(shard), replica)
             offset = await self._mending.mend(replica.partition, ask)
             if offset is None and not is_damaged(replica.partition.log):  # a seal may have failed, or a cut come first
                 await replica.look_for_producers()
@@ -235,8 +236,10 @@ class ShardDamage:
 
     # --- between nodes ---------------------------------------------------------------------------------------
 
-    async def _ask(self, shard: int, record: ShardRecord, log: LogKey, first: Offset, end: Offset) -> RangeAnswer:
-        ask = RangeAsk(shard, record.epoch, log, first, end)
+    async def _ask(
+        self, shard: int, record: ShardRecord, replica: PartitionReplica, first: Offset, end: Offset
+    ) -> RangeAnswer:
+        ask = RangeAsk(shard, record.epoch, replica.key, first, end, replica.end_offset, replica.last_epoch)
         return decode(await self._member.peers.call(record.leader, RANGE, encode(ask), _ANSWER_S), RangeAnswer)
 
     async def _answer(self, by: Hello, body: bytes) -> bytes:
@@ -246,7 +249,7 @@ class ShardDamage:
             raise NotLeader("Another node leads the shard.")
         if ask.epoch != self._metadata.image.epoch(ask.shard):
             raise FencedEpoch("The shard has another epoch.")
-        if found.partition.high_watermark < ask.end:
+        if found.partition.high_watermark < ask.end and not _is_of_one_history(found, ask):
             # Whoever just began to lead learns it anew. No batches would say that compaction left none.
             raise NotLoaded("The leader does not know yet that this is acknowledged; it does in a moment.")
         start = found.start_offset
@@ -263,6 +266,13 @@ class ShardDamage:
 def _is_to_mend(partition: Partition) -> bool:
     """Its log is damaged, or was, and what stood there of producers is not looked up yet."""
     return is_damaged(partition.log) or (partition.producers.is_partial and not partition.is_led)
+
+
+def _is_of_one_history(leader: PartitionReplica, ask: RangeAsk) -> bool:
+    """What the replica lost was what the leader has, as far as it goes, whether that is acknowledged or not."""
+    if not ask.end <= min(ask.log_end, leader.end_offset) or ask.last_epoch < 0:
+        return False
+    return parting(LogPlace(ask.log_end, ask.last_epoch), *leader.end_of_epoch(ask.last_epoch)) is None
 
 
 def _has_directory(log: PartitionLog) -> bool:
