@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import msgspec
 import pytest
 
-from goqueue.base.errors import MetadataConflict
-from goqueue.base.metadata import ABSENT, Change, Commit
+from goqueue.base.errors import MetadataConflict, StoreOutOfReach
+from goqueue.base.metadata import ABSENT, Change, Commit, Revision, Snapshot, WatchedTooLate
 from goqueue.core.cluster.records import ReservedIds, ShardRecord, TopicRecord, decode, encode
 from goqueue.drive.image_follower import ImageFollower
 from goqueue.service.producers import ProducerIds
 from goqueue.sim.disk import SimDisk
-from goqueue.sim.metadata import SimMetadataStore
+from goqueue.sim.metadata import SimMetadata, SimMetadataStore
 from goqueue.sim.time import VirtualLoop, run_virtually
 from tests.service.brokers import broker_on, fetch_all, publish
 
@@ -61,6 +62,44 @@ def test_who_fails_at_a_change_goes_on_with_the_next() -> None:
         store.commit(Commit({"topics/b": topic("b")}, ["topics/a"]))
         await asyncio.sleep(5)
         assert follower.image.topic("a") is None and follower.image.topic("b") is not None
+        await follower.stop()
+
+    run_virtually(scenario)
+
+
+class SetBackStore(SimMetadata):
+    """Is set back to a backup behind a commit of which nobody has heard yet."""
+
+    def __init__(self, store: SimMetadataStore) -> None:
+        super().__init__(store)
+        self.revision, self.is_set_back = 10, asyncio.Event()
+
+    async def read(self) -> Snapshot:
+        return Snapshot(self.revision, {})
+
+    async def commit(self, commit: Commit) -> Revision:
+        return 11
+
+    async def watch(self, after: Revision) -> AsyncIterator[Change]:
+        await self.is_set_back.wait()
+        if after > self.revision:
+            raise WatchedTooLate("Changes are known up to an earlier revision.")
+        await asyncio.Event().wait()
+        yield Change(after, [], [])
+
+
+def test_nobody_waits_for_a_change_that_went_as_the_store_was_set_back() -> None:
+    async def scenario(loop: VirtualLoop) -> None:
+        store = SetBackStore(SimMetadataStore())
+        follower = ImageFollower(store, lambda change: None)
+        await follower.start()
+        changing = asyncio.ensure_future(follower.commit(Commit({"topics/a": topic("a")})))
+        await asyncio.sleep(1)
+        assert not changing.done()
+        store.revision = 4
+        store.is_set_back.set()
+        with pytest.raises(StoreOutOfReach, match="set back"):
+            await asyncio.wait_for(changing, 60)
         await follower.stop()
 
     run_virtually(scenario)

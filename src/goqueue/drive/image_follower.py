@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from goqueue.base.errors import ShuttingDown, StoreOutOfReach
+from goqueue.base.errors import GoQueueError, ShuttingDown, StoreOutOfReach
 from goqueue.base.metadata import Change, Commit, Metadata, Revision, WatchedTooLate
 from goqueue.core.cluster.image import Image
 
@@ -49,9 +49,7 @@ class ImageFollower:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        for _, reached in self._waiting:
-            if not reached.done():
-                reached.set_exception(ShuttingDown("The node is stopping; send the request again later."))
+        self._end_waits(ShuttingDown("The node is stopping; send the request again later."))
 
     async def commit(self, commit: Commit) -> None:
         """Durable and in the image when it returns; `MetadataConflict` if something is not as expected."""
@@ -72,7 +70,17 @@ class ImageFollower:
             await reached
 
     async def _read_all(self) -> None:
-        self._changed(self.image.load(await self.store.read()))
+        snapshot, known = await self.store.read(), self.image.revision
+        self._changed(self.image.load(snapshot))
+        if snapshot.revision < known:
+            self._end_waits(StoreOutOfReach("The metadata store was set back to a backup; look what is there now."))
+
+    def _end_waits(self, error: GoQueueError) -> None:
+        """What they wait for does not come."""
+        waiting, self._waiting = self._waiting, []
+        for _, reached in waiting:
+            if not reached.done():
+                reached.set_exception(error)
 
     async def _follow(self) -> None:
         """A store that is out of reach is tried again; meanwhile the image is what it was."""
