@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Container
 from itertools import pairwise
 
@@ -12,11 +13,14 @@ from goqueue.base.errors import DamagedRange
 from goqueue.format.batch import assemble, read_header
 from goqueue.format.records import NewRecord, build
 from goqueue.log.appending import RollRule
+from goqueue.log.compaction import candidates
 from goqueue.log.disk import Disk
 from goqueue.log.mending import is_damaged
 from goqueue.log.partition_log import PartitionLog
 from goqueue.log.reader import NeedsVerification
 from goqueue.log.recovery import Recovered, open_log
+from goqueue.log.scan import DamagedRegion
+from goqueue.log.verifying import scrub
 from goqueue.sim.disk import PowerCut, SimDisk
 from tests.format import by_hand
 from tests.log.logs import (
@@ -569,3 +573,18 @@ def test_a_lost_first_file_of_a_compacted_log_is_not_forgotten_by_a_start_that_i
 
 def replicated(disk: SimDisk) -> tuple[PartitionLog, Recovered]:
     return open_log(home(disk), RollRule(600, 168 * HOUR_MS), "", True)
+
+
+def test_what_the_disk_failed_to_read_once_is_no_damage_when_it_is_as_sealed(disk: Disk) -> None:
+    """Nobody else may have it, and a log with damage is not compacted. What is damaged stays so."""
+    log = stopped(disk)
+    log.roll()
+    seal(log)
+    first, second = log.segments[:2]
+    log.note_unreadable(first, OSError(errno.EIO, "timed out"))
+    second.quarantine([DamagedRegion(0, 10, second.base_offset, second.base_offset + 1)])
+    log.note_unreadable(second, OSError(errno.EIO, "timed out"))
+    assert candidates(log) == []
+    for segment in (first, second):
+        assert sum(scrub(segment)) == segment.length
+    assert candidates(log) == [first] and second.differs

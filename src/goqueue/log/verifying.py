@@ -58,7 +58,7 @@ def is_as_sealed(segment: Segment) -> bool:
 
 def scrub(segment: Segment) -> Iterator[int]:
     """Compares a sealed segment with its seal, a piece at a time: yields what was read. If it does not fit, it is not
-    taken for verified any more. Blocks."""
+    taken for verified any more; if it does, what the disk once failed to read is no damage. Blocks."""
     seal, crc = segment.seal, 0
     if seal is None or seal.crc < 0:
         return
@@ -69,3 +69,5 @@ def scrub(segment: Segment) -> Iterator[int]:
         yield len(piece)
     if crc != seal.crc or file.size != seal.length:
         segment.doubt()
+    elif not segment.damage:
+        segment.differs = False
