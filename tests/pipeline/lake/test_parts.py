@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
+import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
+from pyarrow import fs
 from pyspark.sql.types import StructType
 
 from goqueue.pipeline.lake import parts as parts_module
 from goqueue.pipeline.lake.commits import commit
-from goqueue.pipeline.lake.errors import LakeError
-from goqueue.pipeline.lake.folders import directory, location, value_text
+from goqueue.pipeline.lake.errors import LakeError, LakeUnwritable
+from goqueue.pipeline.lake.folders import directory, folder, location, value_text
 from goqueue.pipeline.lake.parts import DataFile, Parts, conform, split
 from goqueue.pipeline.lake.schemas import arrow_schema
 from goqueue.pipeline.lake.statistics import statistics
@@ -205,3 +209,40 @@ def test_a_table_behind_a_url_is_written_through_delta_rs(tmp_path: Path, monkey
     commit(made, found)
     assert sorted(row["n"] for row in DeltaTable(table).to_pyarrow_table().to_pylist()) == [1, 2]
     assert tables_in(f"file://{tmp_path}") == ["t"]
+
+
+class FullDisk:
+    """Takes one file, and of the next one the beginning."""
+
+    def __init__(self, folder: fs.FileSystem) -> None:
+        self._folder, self._files = folder, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._folder, name)
+
+    def open_output_stream(self, path: str) -> Any:
+        self._files += 1
+        found = self._folder.open_output_stream(path)
+        return found if self._files == 1 else pa.PythonFile(FullFile(found), mode="w")
+
+
+class FullFile(io.RawIOBase):
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self._file.tell():
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return int(self._file.write(data))
+
+
+def test_a_full_disk_is_told_and_not_filled_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts_module, "folder", lambda table: FullDisk(folder(table)))
+    parts = Parts(str(tmp_path), ROWS, ("topic",))
+    parts.write(rows(("a", DAY, 1), ("b", DAY, 2)))
+    with pytest.raises(LakeUnwritable, match=f"written to {tmp_path}: .*No space left.* Make room there"):
+        parts.close()
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from uuid import uuid4
 
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from goqueue.pipeline.lake.errors import LakeUnwritable
 from goqueue.pipeline.lake.folders import directory, folder, value_text, without
 from goqueue.pipeline.lake.statistics import statistics
 
@@ -36,27 +38,43 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 class Parts:
-    """The files one task writes into one table. Memory is bounded whatever number of partition values there is."""
+    """The files one task writes into one table. Memory is bounded whatever number of partition values there is.
+
+    Where the disk takes no more, all of them are removed: the task is tried again, and would fill it further.
+    """
 
     def __init__(
         self, table: str, schema: pa.Schema, partition_by: Sequence[str] = (), whole_rows: bool = False
     ) -> None:
-        self._folder, self._whole_rows = folder(table), whole_rows
+        self._table, self._folder, self._whole_rows = table, folder(table), whole_rows
         self._schema = schema
         self._by = tuple(partition_by)
         self._open: dict[tuple[str | None, ...], _File] = {}
         self._done: list[DataFile] = []
 
     def write(self, rows: pa.RecordBatch) -> None:
-        for values, some in split(rows, self._by):
-            self._file(tuple(value_text(value) for value in values)).add(some)
-        self._make_room()
+        with self._whole_or_gone():
+            for values, some in split(rows, self._by):
+                self._file(tuple(value_text(value) for value in values)).add(some)
+            self._make_room()
 
     def close(self) -> list[DataFile]:
         """Finishes what is open; all files that were written."""
-        for values in list(self._open):
-            self._finish(values)
+        with self._whole_or_gone():
+            for values in list(self._open):
+                self._finish(values)
         return self._done
+
+    @contextmanager
+    def _whole_or_gone(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            begun = [file.path for file in self._open.values() if file.give_up()]
+            for path in [*begun, *(part.path for part in self._done)]:
+                with suppress(OSError):
+                    self._folder.delete_file(path)
+            raise LakeUnwritable(self._table, error) from error
 
     def _file(self, values: tuple[str | None, ...]) -> _File:
         found = self._open.pop(values, None)
@@ -75,7 +93,8 @@ class Parts:
                 self._finish(values)
 
     def _finish(self, values: tuple[str | None, ...]) -> None:
-        part = self._open.pop(values).close()
+        part = self._open[values].close()
+        del self._open[values]
         if part is not None:
             self._done.append(part)
 
@@ -94,7 +113,7 @@ class _File:
         self._footer: list[pq.FileMetaData] = []
         name = f"part-{uuid4()}.zstd.parquet"
         inside = "data" if whole_rows else directory(list(values), list(values.values()))
-        self._path = f"{inside}/{name}" if inside else name
+        self.path = f"{inside}/{name}" if inside else name
         self._stream: Any = None
         self.waiting = 0
 
@@ -119,16 +138,25 @@ class _File:
         self._writer.close()
         self._stream.close()
         footer = self._footer[0]
-        size = self._where.get_file_info(self._path).size
+        size = self._where.get_file_info(self.path).size
         stats = statistics(footer, self._schema)
-        return DataFile(self._path, size, footer.num_rows, self._values, stats, time.time_ns() // 1_000_000)
+        return DataFile(self.path, size, footer.num_rows, self._values, stats, time.time_ns() // 1_000_000)
+
+    def give_up(self) -> bool:
+        """Closes what is open, without the end of a file; whether one was begun."""
+        if self._writer is not None:
+            self._writer.is_open = False
+        if self._stream is not None:
+            with suppress(OSError):
+                self._stream.close()
+        return self._stream is not None
 
     def _opened(self) -> pq.ParquetWriter:
         if self._writer is None:
-            above = self._path.rpartition("/")[0]
+            above = self.path.rpartition("/")[0]
             if above:
                 self._where.create_dir(above, recursive=True)
-            self._stream = self._where.open_output_stream(self._path)
+            self._stream = self._where.open_output_stream(self.path)
             self._writer = pq.ParquetWriter(
                 self._stream, self._schema, compression="zstd", metadata_collector=self._footer
             )
