@@ -21,6 +21,9 @@ SQLSTATE: 38000"""
         (["Exception thrown in awaitResult: \nmore", "the state is not there\nat a place"],
          "Exception thrown in awaitResult: the state is not there"),
         (["It failed: the disk is full", "", "the disk is full"], "It failed: the disk is full"),
+        (["java.io.IOException: No space left on device", "No space left on device"],
+         "java.io.IOException: No space left on device. "
+         "Make room for its checkpoint, and where Spark keeps temporary files"),
         ([_TRACEBACK], "[PYTHON_ERROR] Failed when Python perform read: ValueError: no number"),
         (["Job aborted", "goqueue.pipeline.link.errors.TopicNotFound: There is no topic 'a'."],
          "goqueue.pipeline.link.errors.TopicNotFound: There is no topic 'a'."),

@@ -11,6 +11,8 @@ from goqueue.pipeline.lake.errors import LakeError
 _CHARS_MAX: Final = 1000
 _CAUSES_MAX: Final = 20
 _TRACE: Final = "Traceback (most recent call last)"
+_FULL: Final = re.compile("No space left on device|Disk quota exceeded")  # where Spark itself wrote, and not the lake
+_TO_DO: Final = "Make room for its checkpoint, and where Spark keeps temporary files"
 _RAISED: Final = re.compile(r"^(?!SQLSTATE)[A-Za-z_][\w.]*: \S.*")  # the end of a traceback of Python
 
 
@@ -37,7 +39,8 @@ def reason(texts: Sequence[str]) -> str:
     if not lines:
         return "it ended without a word"
     told = [lines[0].rstrip(": ").removesuffix(_TRACE).rstrip(": "), _innermost(texts)]
-    return _one_line(": ".join(dict.fromkeys(one for one in told if one)) if told[1] not in told[0] else told[0])
+    found = ": ".join(dict.fromkeys(one for one in told if one)) if told[1] not in told[0] else told[0]
+    return _one_line(f"{found}. {_TO_DO}" if _FULL.search(found) else found)
 
 
 def _innermost(texts: Sequence[str]) -> str:
