@@ -15,7 +15,7 @@ from goqueue.base.times import parse_duration_ms
 from goqueue.cli.failures import Misused
 from goqueue.cli.options import CommandGroup, long_output_option, output_option, pairs, server_option
 from goqueue.cli.pipeline_failures import told_plainly
-from goqueue.cli.pipeline_file import FileRun, check, explain, new, run_file, test
+from goqueue.cli.pipeline_file import LAKE_MODULES, FileRun, check, explain, new, run_file, test
 from goqueue.cli.pipeline_forget import forget
 from goqueue.cli.pipeline_serve import maintain, pause, replay, resume, serve
 from goqueue.cli.show import print_table, remark, render, show_rows, time_text
@@ -216,7 +216,7 @@ def _session(found: Pipeline, master: str | None) -> AbstractContextManager[Spar
     from goqueue.pipeline.session import session
     from goqueue.pipeline.session.quiet import quiet
 
-    spark = session(f"goqueue {found.NAME}", master)
+    spark = session(f"goqueue {found.NAME}", master, worker_modules=LAKE_MODULES)
     quiet(spark, "ERROR")  # what people should know, pipelines say themselves
     return spark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from goqueue.pipeline.definition.testing import Verdict
     from goqueue.pipeline.running import Summary
 
+LAKE_MODULES: Final = ("deltalake",)  # what executors need to read and write tables
 file_argument = click.argument("file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.toml")
 
 
@@ -158,7 +159,10 @@ def _session(file: PipelineFile, master: str | None) -> SparkSession:
     from goqueue.pipeline.session import session
     from goqueue.pipeline.session.quiet import quiet
 
-    spark = session(f"goqueue {file.definition.name}", master, settings=file.definition.spark)
+    asked = file.definition
+    tables = [*asked.tables(), *(one.table for one in asked.source if one.table is not None)]
+    needs = LAKE_MODULES if tables else ()
+    spark = session(f"goqueue {asked.name}", master, settings=asked.spark, worker_modules=needs)
     quiet(spark)
     return spark
 

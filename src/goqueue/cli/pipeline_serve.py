@@ -17,7 +17,7 @@ from goqueue.cli.asking import confirm, yes_option
 from goqueue.cli.failures import Misused
 from goqueue.cli.options import output_option, server_option
 from goqueue.cli.pipeline_failures import told_plainly
-from goqueue.cli.pipeline_file import node_options, read_pipeline
+from goqueue.cli.pipeline_file import LAKE_MODULES, node_options, read_pipeline
 from goqueue.cli.show import remark, show_rows
 from goqueue.cli.stop_signals import StopSignals
 
@@ -72,7 +72,7 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     def lake_of(file: PipelineFile) -> str:
         return lake or file.place(file.definition.lake)
 
-    with StopSignals() as signals, session("goqueue pipelines", master) as spark:
+    with StopSignals() as signals, session("goqueue pipelines", master, worker_modules=LAKE_MODULES) as spark:
         signals.listen()  # Spark's own way with Ctrl-C is to break all batches off
         quiet(spark)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,14 +31,20 @@ _LOOPBACK: Final = "127.0.0.1"
 
 
 def session(
-    app: str = "goqueue", master: str | None = None, *, ui: bool = False, settings: Mapping[str, str] | None = None
+    app: str = "goqueue",
+    master: str | None = None,
+    *,
+    ui: bool = False,
+    settings: Mapping[str, str] | None = None,
+    worker_modules: Sequence[str] = (),
 ) -> SparkSession:
     """A session in which `format("goqueue")` works; the running one, if there is one.
 
     `master` is Spark's, by default all cores of this machine, or what `spark-submit` was told. For one on other
     machines the code that executors need is shipped along. `settings` are Spark's and win over the ones made here.
-    Raises `JavaMissing` or `JavaTooOld` where Spark could not start, and `WrongPython` or `WorkersUnfit` if workers
-    here or elsewhere cannot find the format.
+    `worker_modules` are what the Python of such executors has to have beside pyarrow and pandas, like `deltalake` to
+    write the lake's tables. Raises `JavaMissing` or `JavaTooOld` where Spark could not start, and `WrongPython` or
+    `WorkersUnfit` if workers here or elsewhere cannot find the format.
     """
     if find_spec("pyspark") is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
@@ -52,7 +58,7 @@ def session(
         spark = _built(app, settings_for(chosen, ui, own, None if java is None else java.version))
     if pack is not None:
         spark.sparkContext.addPyFile(str(pack))
-        check_workers(spark)
+        check_workers(spark, worker_modules)
     elif _SUBMITTED not in os.environ:
         check_python(spark)  # it may be a running one that others made
     allow_update_mode()
