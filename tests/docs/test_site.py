@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import configparser
+import functools
+import http.server
 import json
 import re
 import shutil
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -57,6 +61,57 @@ def test_the_search_finds_what_is_typed_where_pages_are_opened_as_files(tmp_path
             browser.press(letter)
         browser.wait(f"[...({box}).querySelectorAll('a')].some((one) => one.href.includes('kubernetes.html'))")
         assert browser.run(f"({box}).querySelector('input').value") == "helm"
+        assert browser.errors == []
+    finally:
+        browser.close()
+
+
+class Below(http.server.SimpleHTTPRequestHandler):
+    """As many servers are set up: the site is in a folder, and its page is shown for what is not there."""
+
+    def translate_path(self, path: str) -> str:
+        if not path.startswith("/some/folder/"):
+            return "/nowhere"
+        return super().translate_path(path.removeprefix("/some/folder"))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        page = (SITE / "404.html").read_bytes()
+        self.send_response(code)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(page)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page)
+
+    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
+
+
+@pytest.fixture
+def below() -> Iterator[str]:
+    """Where the site is."""
+    if not (SITE / "search.json").exists():
+        build()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Below, directory=str(SITE))) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        yield f"http://127.0.0.1:{server.server_port}/some/folder"
+        server.shutdown()
+        serving.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing_page", ["404.html", "nowhere.html", "start/nowhere", "a/b/c/d/"])
+def test_what_is_not_there_is_told_in_the_sites_look_wherever_it_stands(
+    missing_page: str, below: str, tmp_path: Path
+) -> None:
+    browser = Chromium(tmp_path / "profile")
+    try:
+        browser.go(f"{below}/{missing_page}", ready="document.querySelector('.md-content')")
+        browser.see("There is no such page")
+        links = "[...document.querySelectorAll('link[rel=stylesheet]')]"
+        assert browser.run(f"{links}.every((one) => one.sheet?.cssRules.length > 0)"), "a style is missing"
+        assert browser.run("document.querySelector('.md-content a[href]').href") == f"{below}/index.html"
+        assert browser.run("document.querySelector('a[href*=sqs]').href") == f"{below}/start/sqs.html"
         assert browser.errors == []
     finally:
         browser.close()

@@ -19,6 +19,7 @@ from bench.node_process import NodeProcess
 from tools.site.contents import config
 from tools.site.entries import ask, missing
 from tools.site.grpc_page import grpc_page
+from tools.site.not_found import anywhere
 from tools.site.reference import kafka_page, metrics_page, pages, rest_page
 
 ROOT: Final = Path(__file__).parents[2]
@@ -68,6 +69,7 @@ def build() -> None:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     command = [shutil.which("zensical", path=path) or "zensical", "build", "--strict", "--config-file", str(CONFIG)]
     subprocess.run(command, check=True, cwd=CONFIG.parent)
+    (SITE / "404.html").write_text(anywhere((SITE / "404.html").read_text()))
     _without_network()
     if broken := [*dead_links(SITE), *not_found_by_search(SITE)]:
         raise SystemExit("\n".join(broken))
@@ -75,7 +77,7 @@ def build() -> None:
 
 def dead_links(site: Path) -> Iterator[str]:
     """Links, images and anchors that lead nowhere, in the pages as they were made."""
-    texts = {page: page.read_text() for page in site.rglob("*.html") if page.name != "404.html"}  # for servers alone
+    texts = {page: page.read_text() for page in site.rglob("*.html")}
     ids = {page: set(_ID.findall(text)) for page, text in texts.items()}
     for page, text in texts.items():
         for target, anchor in _TARGET.findall(text):
