@@ -24,6 +24,7 @@ from goqueue.cli import COMMANDS, app
 from goqueue.wire import goqueue_pb2
 from tests.console.chromium import Chromium
 from tools.site.build import SITE, STAGE, build, dead_links, explained, moved, narrowed, not_found_by_search
+from tools.site.cards import with_cards
 from tools.site.contents import SECTIONS, config, sections
 from tools.site.drawings import drawings
 from tools.site.entries import Offered, ask, missing
@@ -115,6 +116,40 @@ def test_what_is_not_there_is_told_in_the_sites_look_wherever_it_stands(
         assert browser.errors == []
     finally:
         browser.close()
+
+
+@pytest.mark.slow
+def test_no_table_moves_sideways_on_a_phone_but_those_of_figures(tmp_path: Path) -> None:
+    if not (SITE / "search.json").exists():
+        build()
+    browser = Chromium(tmp_path / "profile")
+    wide = "[...document.querySelectorAll('.md-typeset__scrollwrap')].some((one) => one.scrollWidth > one.clientWidth)"
+    try:
+        browser.size(390, 844)
+        found = []
+        for name in ("metrics", "rest", "configuration", "comparison", "reference/grpc", "reference/rest"):
+            browser.go(f"file://{SITE}/{name}.html", ready="document.querySelector('.md-content')")
+            if browser.run(f"{wide} || document.documentElement.scrollWidth > 390"):
+                found.append(name)
+        assert found == ["comparison"]
+    finally:
+        browser.close()
+
+
+def test_a_table_too_wide_for_a_phone_becomes_cards() -> None:
+    def table(*rows: str) -> str:
+        cells = "".join(f"<tr><td>{row.replace('|', '</td><td>')}</td></tr>" for row in rows)
+        return f"<table><thead><tr><th>metric</th><th>type</th><th>meaning</th></tr></thead>{cells}</table>"
+
+    long = "A sentence that says what it is, and goes on for longer than a name."
+    shown = with_cards(table(f"<code>goqueue_a_metric_with_a_long_name</code>|gauge|{long}", f"b||{long}"))
+    assert "<table data-cards>" in shown
+    assert f'</code></td><td data-head="type">gauge</td><td>{long}</td></tr>' in shown
+    assert f"<tr><td>b</td><td></td><td>{long}</td></tr>" in shown
+    narrow = "<table><thead><tr><th>a</th><th>b</th></tr></thead><tr><td>one</td><td>two words</td></tr></table>"
+    assert with_cards(narrow) == narrow
+    figures = table("goqueue_a_metric_with_a_long_name_indeed_so_long|1|2").replace("<td>1", '<td style="x">1')
+    assert with_cards(figures) == figures
 
 
 def test_dead_links_and_pages_without_search_are_told(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from bench.node_process import NodeProcess
+from tools.site.cards import with_cards
 from tools.site.contents import config
 from tools.site.entries import ask, missing
 from tools.site.grpc_page import grpc_page
@@ -171,7 +172,7 @@ def _without_network() -> None:
     for page in SITE.rglob("*.html"):
         up = "../" * (len(page.relative_to(SITE).parts) - 1)
         text = _REMOTE_SHIM.sub(f'<script src="{up}{_SHIM}"></script>', page.read_text())
-        page.write_text(text)
+        page.write_text(with_cards(text))
         for found in _REMOTE.findall(text):
             if not any(allowed in found for allowed in _MAY_BE_REMOTE):
                 raise SystemExit(f"{page}: the page would ask the network: {found}")
