@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,8 @@ from goqueue.cli.show import remark, show_rows
 from goqueue.cli.stop_signals import StopSignals
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from goqueue.pipeline.definition.queries import Queries
     from goqueue.pipeline.definition.reading import PipelineFile
 
@@ -62,8 +65,7 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     from goqueue.pipeline.definition.queries import begin
     from goqueue.pipeline.definition.status_page import show
     from goqueue.pipeline.definition.supervising import PipelineSupervisor
-    from goqueue.pipeline.session import session
-    from goqueue.pipeline.session.quiet import quiet
+    from goqueue.pipeline.lake.storage_failures import one_line
 
     if not any(folder.glob("*.toml")):
         remark(f"There is no pipeline in {folder} yet; files *.toml that come are run.")
@@ -72,9 +74,8 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
     def lake_of(file: PipelineFile) -> str:
         return lake or file.place(file.definition.lake)
 
-    with StopSignals() as signals, session("goqueue pipelines", master, worker_modules=LAKE_MODULES) as spark:
+    with StopSignals() as signals, _spark(master) as spark:
         signals.listen()  # Spark's own way with Ctrl-C is to break all batches off
-        quiet(spark)
 
         def start(file: PipelineFile) -> Queries:
             return begin(spark, file, Asked(node_options(file, server), lake_of(file), every_s))
@@ -89,11 +90,30 @@ def serve(folder: Path, every: str, listen: str, lake: str | None, master: str |
             kept.wind_down(_for_seconds(_BATCH_S_MAX))
         except KeyboardInterrupt:
             remark("Stopping at once.")
+        except Exception as error:
+            if not signals.is_asked:
+                raise
+            remark(f"Stopping: Spark has ended already: {one_line(error)}")
         finally:
             kept.stop()
             if shown is not None:
                 shown.shutdown()
     remark("Stopped; the next start goes on from here.")
+
+
+@contextmanager
+def _spark(master: str | None) -> Iterator[SparkSession]:
+    """A signal to a whole group of processes, as systemd sends it, ends Spark's JVM by itself."""
+    from goqueue.pipeline.session import session
+    from goqueue.pipeline.session.quiet import quiet
+
+    spark = session("goqueue pipelines", master, worker_modules=LAKE_MODULES)
+    quiet(spark)
+    try:
+        yield spark
+    finally:
+        with suppress(Exception):  # of Py4J or the system, if there is nothing left to stop
+            spark.stop()
 
 
 def _for_seconds(seconds: float) -> Callable[[], bool]:

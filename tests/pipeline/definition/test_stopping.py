@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(420), pytest.mark.xdist_grou
 SLOW = """name = "slow"
 [[source]]
 name = "orders"
-topic = "orders-to-end"
+topic = "TOPIC"
 columns = "id string"
 [[step]]
 name = "waited"
@@ -27,20 +30,35 @@ sql = "SELECT id, java_method('java.lang.Thread', 'sleep', 2000L) AS waited FROM
 view = "waited"
 table = "waited"
 """
+BATCHES = "lake/_checkpoints/pipelines/slow/table-waited"
 
 
 def test_a_served_pipeline_ends_its_batch(module_node: NodeProcess, tmp_path: Path) -> None:
-    publish(module_node, "orders-to-end", [{"id": "a"}])
-    (tmp_path / "slow.toml").write_text(SLOW)
-    batches = tmp_path / "lake/_checkpoints/pipelines/slow/table-waited"
-    words = ("pipeline", "serve", str(tmp_path), "--every", "1s", "--listen", "off", "--server", module_node.url)
-    with Victim(tmp_path / "log", "tests.pipeline.definition.killed_run", *words) as serve:
-        wait_until((batches / "offsets/0").exists, lambda: serve.told)
-        assert not (batches / "commits/0").exists(), serve.told
+    with served(module_node, tmp_path, "orders-to-end") as serve:
         serve.process.send_signal(signal.SIGTERM)
         assert serve.process.wait(120) == 0, serve.told
         assert serve.has_said("Stopping: each pipeline ends the batch that it is at.")
         assert serve.has_said("slow: stopped, after its last batch"), serve.told
         assert serve.last_line == "Stopped; the next start goes on from here."
-    assert (batches / "commits/0").exists()
+    assert (tmp_path / BATCHES / "commits/0").exists()
     assert DeltaTable(str(tmp_path / "lake/waited")).to_pyarrow_table()["id"].to_pylist() == ["a"]
+
+
+def test_a_signal_to_spark_as_well_is_no_failure(module_node: NodeProcess, tmp_path: Path) -> None:
+    """As systemd sends it to all processes of a service."""
+    with served(module_node, tmp_path, "orders-to-break-off") as serve:
+        os.killpg(serve.process.pid, signal.SIGTERM)
+        assert serve.process.wait(120) == 0, serve.told
+        assert serve.last_line == "Stopped; the next start goes on from here." and "Traceback" not in serve.told
+
+
+@contextmanager
+def served(node: NodeProcess, folder: Path, topic: str) -> Iterator[Victim]:
+    """A pipeline within its first batch."""
+    publish(node, topic, [{"id": "a"}])
+    (folder / "slow.toml").write_text(SLOW.replace("TOPIC", topic))
+    words = ("pipeline", "serve", str(folder), "--every", "1s", "--listen", "off", "--server", node.url)
+    with Victim(folder / "log", "tests.pipeline.definition.killed_run", *words) as serve:
+        wait_until((folder / BATCHES / "offsets/0").exists, lambda: serve.told)
+        assert not (folder / BATCHES / "commits/0").exists(), serve.told
+        yield serve
