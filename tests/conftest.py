@@ -15,7 +15,7 @@ from _pytest.unraisableexception import collect_unraisable
 from hypothesis import HealthCheck, settings
 
 from bench.node_process import NodeProcess
-from tests import of_a_tenant, one_of_cluster, shared_node
+from tests import of_a_tenant, one_node, one_of_cluster, shared_node
 from tests.one_of_cluster import a_node, an_empty_node
 from tests.second_try import Failures
 from tests.txn.watching import watched
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
     """What a module's fixture starts is started once: the tests that share it run in one process."""
-    if one_of_cluster.NODES:
+    if one_node.NODES:
         one_of_cluster.select(config, items)
     if shared_node.ADDRESSES:
         one_of_cluster.keep_those_with_a_node(config, items)
@@ -80,7 +80,7 @@ def _keep_group(item: pytest.Item) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Against a cluster, clients of every test are pointed at another node."""
-    if one_of_cluster.NODES:
+    if one_node.NODES:
         one_of_cluster.next_node()
 
 

@@ -1,10 +1,13 @@
-"""Tests that a run against a cluster passes over, and why. Each is a file under `tests/`, or a test of one."""
+"""Whether a run is against a cluster, and the tests that it passes over, and why. Each is a file under `tests/`, or a
+test of one."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+NODES: Final = int(os.environ.get("NODE_CLUSTER", "0"))  # of the cluster; see `tests/one_of_cluster.py`
 ONE_NODE: Final[Mapping[str, Sequence[str]]] = {
     "about the process of one node: its start, its files, its memory": (
         "door/test_startup.py",

@@ -7,7 +7,6 @@ lists.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,9 +20,8 @@ from bench.cluster_process import ClusterProcess
 from bench.node_process import NodeProcess
 from tests import shared_node
 from tests.etcd import etcd_program
-from tests.one_node import ONE_NODE
+from tests.one_node import NODES, ONE_NODE
 
-NODES: Final = int(os.environ.get("NODE_CLUSTER", "0"))
 # What fixtures of the suites ask of their nodes, together: heartbeats that show a rebalance soon, and old timestamps.
 SETTINGS: Final = {"GOQUEUE_GROUPS_HEARTBEAT_MS": "300", "GOQUEUE_TOPICS_RETENTION_MS": "-1"}
 

@@ -12,7 +12,7 @@ import pytest
 from bench.node_process import NodeProcess
 from bench.peers.server import free_port
 from goqueue.client import AsyncClient, Client, ConnectionFailed, GoQueueClientError, NoReply
-from tests import one_of_cluster
+from tests import one_node
 from tests.client.brokers import dead_letters
 from tests.waiting import let_pass, wait_until
 
@@ -173,7 +173,7 @@ def test_administrators_have_methods(server_url: str, jobs: str) -> None:
         assert isinstance(client.priority_stats(), dict)
         assert isinstance(client.traces(limit=1), list)
         assert client.cluster_health() is not None
-        assert len(client.cluster_state().nodes) == (one_of_cluster.NODES or 1)
+        assert len(client.cluster_state().nodes) == (one_node.NODES or 1)
 
 
 @pytest.mark.asyncio

@@ -36,7 +36,7 @@ from goqueue.wire.messages import (
 )
 from goqueue.wire.shape import ClientApi
 from tests.door.kafka.leaders import BY_PARTITION, place_of
-from tests.one_of_cluster import NODES
+from tests.one_node import NODES
 from tests.wire.client import APIS, encode_request_frame
 
 API_VERSIONS = 18
