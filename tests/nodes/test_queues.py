@@ -16,6 +16,7 @@ from goqueue.core.groups.records import GroupGone
 from goqueue.core.groups.requests import CommitRequest, OffsetCommit, RestJoin
 from goqueue.service.consume import Poll
 from goqueue.service.copy_targets import STORE
+from goqueue.service.groups_anywhere import MOVED
 from goqueue.service.readers import MemberReading
 from goqueue.service.router import DO
 from goqueue.service.shard_loading import ShardLoading
@@ -134,6 +135,36 @@ def test_a_group_hears_of_acks_whoever_dies(monkeypatch: pytest.MonkeyPatch, die
         assert await patiently(lambda: nodes.leader_of(at).leasing.ack(left)) == [None, None], "leases go on"
         assert await take(nodes, group, at, 1) == []
         await until(lambda: stands_at(nodes, group, at) == 4)
+
+    run_nodes(story, monkeypatch)
+
+
+def test_late_news_of_acks_open_nothing_that_was_done_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who led a view tells its group how far it got. By then the group's own node may lead it, and be further."""
+
+    async def story(nodes: Nodes) -> None:
+        at, group = await jobs(nodes, 0, 6), nodes.id_at(1, "g")
+        is_cut, lets = [True], asyncio.Event()
+
+        async def late(by: int, to: int, verb: str) -> None:
+            if (by, verb) == (0, MOVED):
+                if is_cut[0]:
+                    raise PeerLost("cut off")
+                lets.set()
+
+        nodes.before_call = late
+        taken = await take(nodes, group, at, 2)
+        assert await nodes.brokers[0].leasing.ack([one.receipt for one in taken]) == [None, None]
+        await asyncio.sleep(0.3)
+        await nodes.move(nodes.any.node.shard_map.of_partition(at), 1)
+        monkeypatch.setattr("goqueue.service.positions._TELL_S", 60.0)
+        taken = await take(nodes, group, at, 2)
+        assert await nodes.brokers[1].leasing.ack([one.receipt for one in taken]) == [None, None]
+        is_cut[0] = False
+        await asyncio.wait_for(lets.wait(), 60)
+        await asyncio.sleep(1)
+        offsets = [one.stored.offset for one in await take(nodes, group, at, 6)]
+        assert offsets == [4, 5]
 
     run_nodes(story, monkeypatch)
 
