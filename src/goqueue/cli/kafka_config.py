@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 import ssl
-from pathlib import Path
 from typing import Any, Final
 
 from goqueue.base.client_tls import TlsFileUnusable, client_context
+from goqueue.cli.client_file import named_values
 from goqueue.cli.connecting import BrokerTarget
 from goqueue.cli.failures import Misused
 
-_BYTES_MAX: Final = 64 * 1024
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _JAAS: Final = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*')""")
@@ -64,23 +63,12 @@ def identity_options(target: BrokerTarget) -> dict[str, Any]:
 
 
 def _told(file: str) -> dict[str, str]:
-    try:
-        with Path(file).open("rb") as opened:
-            lines = opened.read(_BYTES_MAX).decode().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise Misused(f"{file} cannot be read ({what}).") from None
     found: dict[str, str] = {}
-    for line in (one.strip() for one in lines):
-        if not line or line.startswith(("#", "!")):
-            continue
-        name, mark, value = (part.strip() for part in line.partition("="))
-        if name in _PEM and value.upper() == "PEM":
-            continue
-        if not mark or name not in _NAMES:
-            known = ", ".join(sorted(_NAMES))
-            raise Misused(f"{file} says {name[:60]!r}, which is not known here; lines are NAME=VALUE, with {known}.")
-        found[_NAMES[name]] = value
+    for name, value in named_values(file, {*_NAMES, *_PEM}):
+        if name in _NAMES:
+            found[_NAMES[name]] = value
+        elif value.upper() != "PEM":
+            raise Misused(f"{file} says {name}={value[:40]}; certificates and keys have to be in PEM.")
     return found
 
 

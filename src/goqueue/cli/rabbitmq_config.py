@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ssl
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from goqueue.base.client_tls import TlsFileUnusable, client_context
+from goqueue.cli.client_file import named_values
 from goqueue.cli.failures import Misused
 
-_BYTES_MAX: Final = 64 * 1024
 _NAMES: Final = (
     "username",
     "password",
@@ -35,7 +34,7 @@ def rabbit_login(address: str, file: str | None) -> RabbitLogin:
     `guest`, who may come from the same machine alone."""
     scheme, _, place = address.partition("://")
     host, port = _host_and_port(place, _PORTS[scheme])
-    told = {} if file is None else _told(file)
+    told = {} if file is None else dict(named_values(file, _NAMES))
     tls = _context(file, told) if scheme == "amqps" else None
     if tls is None and any(name.startswith("ssl.") for name in told):
         raise Misused(f"{file} names certificates, which amqps:// has; {scheme}:// is sent in the clear.")
@@ -50,24 +49,6 @@ def _host_and_port(place: str, default: int) -> tuple[str, int]:
     if not port.isdecimal() or not 0 < int(port) < 65_536:
         raise Misused(f"{place} has no port between 1 and 65535 behind its colon.")
     return host.strip("[]"), int(port)
-
-
-def _told(file: str) -> dict[str, str]:
-    try:
-        with Path(file).open("rb") as opened:
-            lines = opened.read(_BYTES_MAX).decode().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        what = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise Misused(f"{file} cannot be read ({what}).") from None
-    found: dict[str, str] = {}
-    for line in (one.strip() for one in lines):
-        if not line or line.startswith(("#", "!")):
-            continue
-        name, mark, value = (part.strip() for part in line.partition("="))
-        if not mark or name not in _NAMES:
-            raise Misused(f"{file} says {name[:60]!r}, which is none of {', '.join(_NAMES)}; lines are NAME=VALUE.")
-        found[name] = value
-    return found
 
 
 def _context(file: str | None, told: dict[str, str]) -> ssl.SSLContext:
