@@ -44,7 +44,7 @@ class GrpcDoor:
             from goqueue.edge.grpc.server import GrpcServer
         except ModuleNotFoundError as error:
             self.shown = MISSING
-            logger.warning("gRPC's door stays shut: the package %s is missing", error.name)
+            logger.info("gRPC's door stays shut: the package %s is missing", error.name)
             return None
         self._server = GrpcServer(self._settings.grpc, address, tls, is_shared)
         self.shown = str(self._server)
